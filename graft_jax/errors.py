@@ -1,0 +1,24 @@
+"""The one exception a user is meant to read, and how a script ends with it.
+
+Every message says what is wrong, where (file, record), and how to mend it.
+"""
+
+import sys
+from collections.abc import Callable
+
+
+class GraftError(ValueError):
+    """Bad input: a file, a record, a flag or a request. `str(error)` names what, where and a remedy."""
+
+
+def run_cli(main: Callable[[], int | None]) -> None:
+    """Runs a script's `main` and exits: 0 (or what it returns), 2 for bad input, 130 when interrupted."""
+    try:
+        code = main() or 0
+    except GraftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = 130
+    sys.exit(code)

@@ -1,0 +1,279 @@
+"""Tools and their graph as one immutable value, and the `catalog.json` that holds them.
+
+Knows names, descriptions and edges. Must not know tokens, models or where the tools came from.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from graft_jax.errors import GraftError
+
+_log = logging.getLogger(__name__)
+_TOOL_KEYS = ("name", "description", "parameters", "outputs")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool. `parameters` and `outputs` are JSON Schemas; None means that none was given."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+    outputs: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Tools in index order and the directed tool graph over their names.
+
+    An edge (a, b) says that b may be called after a; self-loops and cycles are legal.
+
+    Raises:
+      GraftError: no tool, an empty or repeated name, an edge to a tool that does not exist, or
+        the same edge twice.
+    """
+
+    tools: tuple[Tool, ...]
+    edges: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        if not self.tools:
+            raise GraftError("the catalog has no tools; give at least one")
+        first: dict[str, int] = {}
+        for i, tool in enumerate(self.tools):
+            if not tool.name.strip():
+                raise GraftError(f"tool {i}: its name is empty; give every tool a name")
+            if tool.name in first:
+                raise GraftError(
+                    f"tool {i}: the name {tool.name!r} is already that of tool {first[tool.name]}; "
+                    "rename or remove one of them"
+                )
+            first[tool.name] = i
+        seen: set[tuple[str, str]] = set()
+        for i, edge in enumerate(self.edges):
+            for name in edge:
+                if name not in first:
+                    raise GraftError(
+                        f"edge {i} {list(edge)!r}: there is no tool {name!r}; "
+                        "add the tool or remove the edge"
+                    )
+            if edge in seen:
+                raise GraftError(f"edge {i} {list(edge)!r} stands twice; remove one of them")
+            seen.add(edge)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Raw names in index order."""
+        return tuple(tool.name for tool in self.tools)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Raw name -> tool index."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def successors(self) -> tuple[np.ndarray, ...]:
+        """For each tool the indices of its successors, int32, sorted."""
+        lists: list[list[int]] = [[] for _ in self.tools]
+        for source, target in self.edges:
+            lists[self.index[source]].append(self.index[target])
+        return tuple(np.array(sorted(targets), dtype=np.int32) for targets in lists)
+
+    @cached_property
+    def edge_set(self) -> frozenset[tuple[str, str]]:
+        """The edges as a set of (from, to) names."""
+        return frozenset(self.edges)
+
+    @cached_property
+    def graph(self) -> nx.DiGraph:
+        """The tool graph over names; every tool is a node, in index order."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.names)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    def is_legal(self, plan: Sequence[str]) -> bool:
+        """Whether all names are known and all adjacent pairs are edges. The empty plan is not."""
+        known = all(name in self.index for name in plan)
+        pairs = zip(plan, plan[1:], strict=False)
+        return len(plan) > 0 and known and all(pair in self.edge_set for pair in pairs)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `catalog.json`; schemas that were not given are left out."""
+        return {
+            "tools": [_tool_record(tool) for tool in self.tools],
+            "edges": [list(edge) for edge in self.edges],
+        }
+
+    def content_hash(self) -> str:
+        """SHA-256 (hex) of the canonical JSON. Order of tools counts, order of edges does not."""
+        content = {**self.to_json(), "edges": sorted(map(list, self.edges))}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def with_tool(
+        self, tool: Tool, predecessors: Iterable[str] = (), successors: Iterable[str] = ()
+    ) -> "Catalog":
+        """A catalog with `tool` as its last; a self-loop is the tool's own name among either."""
+        new = [(name, tool.name) for name in predecessors]
+        new += [(tool.name, name) for name in successors]
+        return Catalog((*self.tools, tool), (*self.edges, *dict.fromkeys(new)))
+
+    def without_tool(self, name: str) -> "Catalog":
+        """A catalog without the tool and its edges; later tools move up by one index."""
+        if name not in self.index:
+            raise GraftError(f"there is no tool {name!r} to remove; see the catalog's names")
+        tools = tuple(tool for tool in self.tools if tool.name != name)
+        return Catalog(tools, tuple(edge for edge in self.edges if name not in edge))
+
+
+def load_catalog(path: str | os.PathLike[str], report: list[str] | None = None) -> Catalog:
+    """Reads `catalog.json` (design: Contracts).
+
+    Args:
+      path: the file.
+      report: takes one line for each kind of thing that was mended or is missing (edges that stood
+        twice, tools without a description, unknown keys). When None the lines are logged.
+
+    Raises:
+      GraftError: naming the file, the record and a remedy.
+    """
+    notes: list[str] = [] if report is None else report
+    start = len(notes)
+    try:
+        catalog = _parse(_read_json(path), notes)
+    except GraftError as error:
+        raise GraftError(f"{path}: {error}") from None
+    notes[start:] = [f"{path}: {note}" for note in notes[start:]]
+    if report is None:
+        for note in notes:
+            _log.warning(note)
+    return catalog
+
+
+def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
+    """Writes `catalog.json`, one record a line; the file appears whole or not at all."""
+    content = catalog.to_json()
+    parts = {
+        key: ",\n".join(json.dumps(record, ensure_ascii=False) for record in content[key])
+        for key in ("tools", "edges")
+    }
+    text = f'{{"tools": [\n{parts["tools"]}\n], "edges": [\n{parts["edges"]}\n]}}\n'
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)  # mkstemp makes files that only the owner may read
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _tool_record(tool: Tool) -> dict[str, Any]:
+    record: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if tool.parameters is not None:
+        record["parameters"] = tool.parameters
+    if tool.outputs is not None:
+        record["outputs"] = tool.outputs
+    return record
+
+
+def _read_json(path: str | os.PathLike[str]) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise GraftError(
+            "there is no such file; check the path or prepare the data first"
+        ) from None
+    except OSError as error:
+        raise GraftError(f"cannot be read ({error.strerror}); give a readable file") from None
+    except UnicodeDecodeError as error:
+        raise GraftError(f"is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise GraftError(
+            f"line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); mend it there"
+        ) from None
+    except RecursionError:
+        raise GraftError("nests too deeply to be a catalog; flatten its schemas") from None
+
+
+def _parse(data: Any, notes: list[str]) -> Catalog:
+    """Catalog from decoded JSON; what was mended goes to `notes`, one line a kind."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("tools"), list):
+        raise GraftError('has no list of tools; expected {"tools": [...], "edges": [...]}')
+    edge_records = data.get("edges", [])
+    if not isinstance(edge_records, list):
+        raise GraftError("its edges are not a list; expected pairs [from, to]")
+    tools = tuple(_parse_tool(record, i) for i, record in enumerate(data["tools"]))
+    edges = [_parse_edge(record, i) for i, record in enumerate(edge_records)]
+    unknown = [key for key in data if key not in ("tools", "edges")]
+    unknown += [key for record in data["tools"] for key in record if key not in _TOOL_KEYS]
+    _note(notes, "unknown keys, left out", unknown)
+    _note(notes, "tools without a description", [t.name for t in tools if not t.description])
+    counts = Counter(edges)
+    _note(notes, "edges that stand twice, kept once", [list(e) for e in counts if counts[e] > 1])
+    return Catalog(tools, tuple(counts))
+
+
+def _parse_tool(record: Any, i: int) -> Tool:
+    if not isinstance(record, Mapping):
+        raise GraftError(f"tool {i} is {_kind(record)}; expected an object with a name")
+    name = record.get("name")
+    if not isinstance(name, str):
+        raise GraftError(f"tool {i}: its name is {_kind(name)}; expected a string")
+    description = record.get("description")
+    if description is None:
+        description = ""
+    if not isinstance(description, str):
+        raise GraftError(
+            f"tool {i} ({name!r}): its description is {_kind(description)}; expected a string or null"
+        )
+    for text in (name, description):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise GraftError(
+                f"tool {i} ({name!r}): half of a surrogate pair in its text; remove it"
+            )
+    schemas = {key: record.get(key) for key in ("parameters", "outputs")}
+    for key, schema in schemas.items():
+        if schema is not None and not isinstance(schema, dict):
+            raise GraftError(
+                f"tool {i} ({name!r}): its {key} are {_kind(schema)}; expected a JSON Schema object"
+            )
+    return Tool(name, description, schemas["parameters"], schemas["outputs"])
+
+
+def _parse_edge(record: Any, i: int) -> tuple[str, str]:
+    if not isinstance(record, list) or len(record) != 2:
+        raise GraftError(f"edge {i} is {record!r:.100}; expected a pair [from, to]")
+    source, target = record
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise GraftError(f"edge {i} is {record!r:.100}; both ends must be names of tools")
+    return source, target
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", bool: "true or false", str: "a string"}
+    return "missing or null" if value is None else kinds.get(type(value), "a number")
+
+
+def _note(notes: list[str], what: str, cases: Sequence[object]) -> None:
+    if cases:
+        notes.append(f"{what}: {len(cases)}, the first {cases[0]!r}")

@@ -7,11 +7,11 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,7 @@ class Catalog:
     def is_legal(self, plan: Sequence[str]) -> bool:
         """Whether all names are known and all adjacent pairs are edges. The empty plan is not."""
         known = all(name in self.index for name in plan)
-        pairs = zip(plan, plan[1:], strict=False)
-        return len(plan) > 0 and known and all(pair in self.edge_set for pair in pairs)
+        return len(plan) > 0 and known and all(pair in self.edge_set for pair in pairwise(plan))
 
     def to_json(self) -> dict[str, Any]:
         """The content of `catalog.json`; schemas that were not given are left out."""
@@ -175,16 +174,12 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
     }
     text = f'{{"tools": [\n{parts["tools"]}\n], "edges": [\n{parts["edges"]}\n]}}\n'
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp makes files that only the owner may read
+        temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _tool_record(tool: Tool) -> dict[str, Any]:
@@ -209,7 +204,7 @@ def _read_json(path: str | os.PathLike[str]) -> Any:
         raise GraftError(f"is not UTF-8 at byte {error.start}; save it as UTF-8") from None
     except json.JSONDecodeError as error:
         raise GraftError(
-            f"line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); mend it there"
+            f"line {error.lineno}, column {error.colno}: not JSON ({error.msg}); mend it there"
         ) from None
     except RecursionError:
         raise GraftError("nests too deeply to be a catalog; flatten its schemas") from None
@@ -228,6 +223,8 @@ def _parse(data: Any, notes: list[str]) -> Catalog:
     unknown += [key for record in data["tools"] for key in record if key not in _TOOL_KEYS]
     _note(notes, "unknown keys, left out", unknown)
     _note(notes, "tools without a description", [t.name for t in tools if not t.description])
+    names = [tool.name for tool in tools]
+    _note(notes, "names that differ only in case or punctuation", _look_alikes(names))
     counts = Counter(edges)
     _note(notes, "edges that stand twice, kept once", [list(e) for e in counts if counts[e] > 1])
     return Catalog(tools, tuple(counts))
@@ -244,7 +241,7 @@ def _parse_tool(record: Any, i: int) -> Tool:
         description = ""
     if not isinstance(description, str):
         raise GraftError(
-            f"tool {i} ({name!r}): its description is {_kind(description)}; expected a string or null"
+            f"tool {i} ({name!r}): its description is {_kind(description)}; expected a string"
         )
     for text in (name, description):
         if any("\ud800" <= character <= "\udfff" for character in text):
@@ -267,6 +264,16 @@ def _parse_edge(record: Any, i: int) -> tuple[str, str]:
     if not isinstance(source, str) or not isinstance(target, str):
         raise GraftError(f"edge {i} is {record!r:.100}; both ends must be names of tools")
     return source, target
+
+
+def _look_alikes(names: Iterable[str]) -> list[list[str]]:
+    """Groups of distinct names that a reader takes for the same: legal, but worth a line."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        letters = "".join(filter(str.isalnum, name)).casefold()
+        if letters:
+            groups.setdefault(letters, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _kind(value: Any) -> str:

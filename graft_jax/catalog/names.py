@@ -1,0 +1,80 @@
+"""Tool names as text: a token a tool, tool tokens found in text, the text that starts a tool's row.
+
+Users see raw names; a token's text is only how a tool is written in a tokenizer's vocabulary. Must
+not know tokenizers or ids.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+
+from graft_jax.catalog.catalog import Tool
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
+_TOKEN = re.compile(r"<[A-Za-z0-9_.-]+>")
+
+
+def tool_tokens(names: Sequence[str], reserved: Collection[str] = ()) -> tuple[str, ...]:
+    """The token text of every tool, `<Image_to_Text>`, in the order of `names`.
+
+    Characters outside [A-Za-z0-9_.-] become `_`. Where several names come out the same, a name that
+    is its own form keeps it and the others get a suffix made from the raw name, so that the result
+    depends on the set of names and not on their order. `zip(names, tokens)` is the way back.
+
+    Args:
+      names: raw names, all different.
+      reserved: texts that may not be used, such as a backbone's special tokens (`<s>`, `<pad>`).
+
+    Raises:
+      ValueError: a name stands twice.
+    """
+    if len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise ValueError(f"names must be all different; {twice!r} stands twice")
+    plain = {name: f"<{_FOREIGN.sub('_', name)}>" for name in names}
+    users = Counter(plain.values())
+    tokens = {
+        name: token
+        for name, token in plain.items()
+        if token not in reserved and (users[token] == 1 or token == f"<{name}>")
+    }
+    colliding = [name for name in names if name not in tokens]
+    # Suffixes that meet by chance, or a name that looks like one, only cost another attempt.
+    for attempt in count():
+        suffixed = {name: f"{plain[name][:-1]}.{_digest(name, attempt)}>" for name in colliding}
+        taken = {*tokens.values(), *reserved}
+        if len(set(suffixed.values())) == len(suffixed) and taken.isdisjoint(suffixed.values()):
+            break
+    return tuple((tokens | suffixed)[name] for name in names)
+
+
+def split_tool_text(text: str, token_to_index: Mapping[str, int]) -> list[str | int]:
+    """Text cut into pieces: tool tokens as their indices, the rest as non-empty strings, in order.
+
+    Writing the pieces one after another gives the text again. Exact: `<` and `>` stand only at a
+    token's ends, so no token is part of another.
+    """
+    pieces: list[str | int] = []
+    start = 0
+    for match in _TOKEN.finditer(text):
+        index = token_to_index.get(match.group())
+        if index is None:
+            continue
+        if match.start() > start:
+            pieces.append(text[start : match.start()])
+        pieces.append(index)
+        start = match.end()
+    if start < len(text):
+        pieces.append(text[start:])
+    return pieces
+
+
+def text_of(tool: Tool) -> str:
+    """ "name: description", or the name alone: the text whose mean row a tool's row starts from."""
+    return f"{tool.name}: {tool.description}" if tool.description.strip() else tool.name
+
+
+def _digest(name: str, attempt: int) -> str:
+    return hashlib.sha256(f"{attempt} {name}".encode()).hexdigest()[:8]

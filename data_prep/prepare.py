@@ -1,0 +1,144 @@
+"""Turns a published data set into the project's data folder.
+
+    python data_prep/prepare.py ultratool --source DIR --out data/ultratool
+    python data_prep/prepare.py ultratool --out data/ultratool            (downloads, checks hashes)
+
+Writes catalog.json, train|validation|test.jsonl and manifest.json, all or nothing, and prints what
+was read, left out and why.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a script, not installed
+
+from data_prep import download, mgtoolbench, taskbench, ultratool
+from data_prep.manifest import Converted, build, summary
+from graft_jax.catalog.catalog import save_catalog
+from graft_jax.data.examples import CATALOG_FILE, save_examples
+from graft_jax.errors import GraftError, run_cli
+
+MANIFEST = "manifest.json"
+
+
+def write_folder(converted: Converted, out: Path) -> dict[str, object]:
+    """Writes the data folder whole or not at all, and returns its manifest.
+
+    It is built beside `out` and renamed. An existing `out` is replaced only then, and only if it is
+    empty or holds a manifest, i.e. is a data folder.
+
+    Raises:
+      GraftError: `out` is something else, or cannot be written.
+    """
+    if out.exists() and not out.is_dir():
+        raise GraftError(f"{out}: is a file; name a folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).exists():
+        raise GraftError(
+            f"{out}: holds files and no {MANIFEST}, so it is no data folder and is left alone; "
+            "name another folder with --out"
+        )
+    manifest = build(converted)
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        save_catalog(converted.catalog, partial / CATALOG_FILE)
+        for name, examples in converted.splits.items():
+            save_examples(examples, partial / f"{name}.jsonl")
+        for name, value in (*converted.extra.items(), (MANIFEST, manifest)):
+            text = json.dumps(value, ensure_ascii=False, indent=1)
+            (partial / name).write_text(text + "\n", encoding="utf-8")
+        _replace(partial, out)
+    except OSError as error:
+        raise GraftError(f"{out}: cannot be written ({error}); check space and rights") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
+def _replace(partial: Path, out: Path) -> None:
+    """Renames `partial` to `out`; a folder cannot be renamed over a full one, so it steps aside."""
+    previous = out.with_name(f".{out.name}.previous")
+    shutil.rmtree(previous, ignore_errors=True)
+    if out.exists():
+        out.rename(previous)
+    try:
+        partial.rename(out)
+    except BaseException:
+        if previous.exists():
+            previous.rename(out)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command: see `--help`."""
+    args = _parser().parse_args(arguments)
+    if args.filter == "paper" and args.dataset != "ultratool":
+        raise GraftError("--filter paper is known for ultratool only; leave it out")
+    if args.held_out < 1:
+        raise GraftError(f"--held-out {args.held_out}: must be at least 1")
+    published = download.PUBLISHED[
+        f"taskbench/{args.domain}" if args.dataset == "taskbench" else args.dataset
+    ]
+    source = args.source
+    if source is None:
+        source = args.cache / published.name
+        download.fetch(published, source, args.base_url)
+    if not source.is_dir():
+        raise GraftError(f"{source}: no such folder; --source names the published files' folder")
+    common = {
+        "official": args.split == "official",
+        "held_out": args.held_out,
+        "seed": args.seed,
+        "published_at": published.address,
+    }
+    if args.dataset == "ultratool":
+        converted = ultratool.convert(source, filter=args.filter, **common)
+    elif args.dataset == "taskbench":
+        converted = taskbench.convert(source, **common)
+    else:
+        converted = mgtoolbench.convert(source, descriptions=args.descriptions, **common)
+    manifest = write_folder(converted, args.out)
+    print(summary(manifest))
+    print(f"wrote {args.out}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dataset", choices=("ultratool", "taskbench", "mgtoolbench"))
+    parser.add_argument("--out", type=Path, required=True, help="the data folder to write")
+    parser.add_argument("--source", type=Path, help="folder of the published files; else download")
+    parser.add_argument(
+        "--split",
+        choices=("official", "seeded"),
+        default="official",
+        help="test: the published ids where there are any, or a seeded draw",
+    )
+    parser.add_argument("--filter", choices=("all", "paper"), default="all", help="rows to keep")
+    parser.add_argument("--seed", type=int, default=0, help="of the drawn splits")
+    parser.add_argument("--held-out", type=int, default=500, help="rows of a drawn split")
+    parser.add_argument(
+        "--domain",
+        choices=("huggingface", "multimedia", "dailylife"),
+        default="huggingface",
+        help="taskbench: which of its three to download",
+    )
+    parser.add_argument(
+        "--descriptions",
+        type=Path,
+        help="mgtoolbench: ToolBench's API descriptions, a .jsonl or .jsonl.gz file with one tool "
+        "a line, or its toolenv/tools folder",
+    )
+    parser.add_argument("--cache", type=Path, default=Path(".cache/published"))
+    parser.add_argument("--base-url", default=download.BASE_URL, help="where to download from")
+    return parser
+
+
+if __name__ == "__main__":
+    run_cli(main)

@@ -51,7 +51,10 @@ def fetch(published: Published, folder: Path, base_url: str = BASE_URL) -> None:
       GraftError: no connection, an absent file, a connection that keeps breaking, or a file whose
         hash differs; files fetched before it stay and are not fetched again.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GraftError(f"{folder}: cannot be made ({error.strerror}); check --cache") from None
     for name, expected in published.files.items():
         path = folder / name
         if path.exists() and expected in (None, _hash(path.read_bytes())):
@@ -90,8 +93,8 @@ def _get(url: str) -> bytes:
         except ValueError as error:
             raise GraftError(f"{url}: is not an address ({error}); check --base-url") from None
     raise GraftError(
-        f"{url}: cannot be fetched, {_ATTEMPTS} attempts ({reason}); check the network and run the same "
-        "command again, or download by hand and give --source"
+        f"{url}: cannot be fetched, {_ATTEMPTS} attempts ({reason}); check the network and run the "
+        "same command again, or download by hand and give --source"
     )
 
 

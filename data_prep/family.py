@@ -70,12 +70,12 @@ def load_test_ids(folder: Path) -> tuple[str, ...] | None:
         ids = content["test_ids"]["chain"]
     except (KeyError, TypeError):
         ids = None
-    if not isinstance(ids, list) or not ids or not all(isinstance(i, str) for i in ids):
+    if not isinstance(ids, list) or not ids or not all(isinstance(i, str | int) for i in ids):
         raise GraftError(
-            f'{path}: expected {{"test_ids": {{"chain": [ids as text]}}}}; fetch the file again, '
+            f'{path}: expected {{"test_ids": {{"chain": [ids]}}}}; fetch the file again, '
             "or give --split seeded"
         )
-    return tuple(ids)
+    return tuple(dict.fromkeys(str(i) for i in ids))
 
 
 def load_chains(folder: Path, catalog: Catalog, tally: Tally) -> tuple[list[Chain], int]:
@@ -89,8 +89,8 @@ def load_chains(folder: Path, catalog: Catalog, tally: Tally) -> tuple[list[Chai
     rows = read_rows(folder / DATA)
     chains: dict[str, Chain] = {}
     for number, row in enumerate(rows, start=1):
-        identity = row.get("id")
-        if not isinstance(identity, str) or not identity.strip():
+        identity = str(row.get("id") or "")
+        if not identity.strip():
             tally.leave_out("row without an id", f"line {number}")
             continue
         try:
@@ -108,7 +108,7 @@ def load_chains(folder: Path, catalog: Catalog, tally: Tally) -> tuple[list[Chai
             tally.note("request with outer white space, taken off", identity)
         if len(set(chain.tools)) < len(chain.tools):
             tally.note("plan that repeats a tool", identity)
-    _count_requests_without_row(folder, {row.get("id") for row in rows}, tally)
+    _count_requests_without_row(folder, {str(row.get("id")) for row in rows}, tally)
     return list(chains.values()), len(rows)
 
 
@@ -135,7 +135,7 @@ def _chain(identity: str, row: Mapping[str, Any], catalog: Catalog) -> Chain:
         raise NotAChain("row without task_nodes, task_links or task_steps") from None
     if not all(isinstance(step, str) for step in steps):
         raise NotAChain("step that is not text")
-    if any(tool not in catalog.index for tool in tools):
+    if any(not isinstance(tool, str) or tool not in catalog.index for tool in tools):
         raise NotAChain("tool that is not in the catalog")
     if len(tools) == 1:
         raise NotAChain("one tool alone")
@@ -148,11 +148,11 @@ def _node_references(arguments: Any) -> set[int]:
     return {int(k) for k in re.findall(r"<node-(\d{1,6})>", str(arguments))}
 
 
-def _count_requests_without_row(folder: Path, ids: Collection[Any], tally: Tally) -> None:
+def _count_requests_without_row(folder: Path, ids: Collection[str], tally: Tally) -> None:
     path = folder / REQUESTS
     if path.exists():
         for row in read_rows(path):
-            if row.get("id") not in ids:
+            if str(row.get("id")) not in ids:
                 tally.leave_out(
                     f"request in {REQUESTS} without a row in {DATA}", str(row.get("id"))
                 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data_prep.records import Tally, file_hash
+from data_prep.records import Tally, source_hash
 from graft_jax._version import __version__
 from graft_jax.catalog.catalog import Catalog
 from graft_jax.data.examples import Example
@@ -32,7 +32,7 @@ class Converted:
     """A data set in the project's contract, and what is worth telling about it.
 
     `raw_subtasks`: example id -> subtasks as published, one a tool. `extra`: further files to
-    write, name -> JSON value. `files`: the source files that were read.
+    write, name -> JSON value. `files`: the source files (or folders of them) that were read.
     """
 
     dataset: str
@@ -69,10 +69,7 @@ def build(converted: Converted) -> dict[str, Any]:
         "dataset": converted.dataset,
         "published_at": converted.published_at,
         "licence": converted.licence,
-        "source_files": {
-            path.name: {"sha256": file_hash(path), "bytes": path.stat().st_size}
-            for path in converted.files
-        },
+        "source_files": {path.name: source_hash(path) for path in converted.files},
         "filter": converted.filter,
         "split": converted.split,
         "seed": converted.seed,

@@ -83,8 +83,7 @@ def convert(
         splits=splits,
         tally=tally,
         rows_read=len(rows),
-        files=[folder / APIS, folder / TOOLS]
-        + ([descriptions] if descriptions and descriptions.is_file() else []),
+        files=[folder / APIS, folder / TOOLS, *([descriptions] if descriptions else [])],
         published_at=published_at,
         licence="CC BY-NC-SA 4.0: research only",
         filter=f"one row a request, no repeated tool, at most {MAX_LENGTH} tools, only the "
@@ -163,8 +162,9 @@ def _tools(
 
 
 def _first_sentence(description: str) -> str:
-    """Up to the first full stop, at most 30 words: descriptions run to whole manuals."""
-    sentence = re.split(r"(?<=[.!?])\s", description, maxsplit=1)[0]
+    """Up to the first full stop, at most 30 words, without HTML: some descriptions are manuals."""
+    text = re.sub(r"</?[a-z]+\d?\s*/?>", " ", description, flags=re.IGNORECASE).strip()
+    sentence = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
     return " ".join(sentence.split()[:_SUBTASK_WORDS])
 
 

@@ -62,7 +62,7 @@ def _walk(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
 
 _NUMBER = re.compile(r"^\s*(?:step\s*\d+|\d+(?:\.\d+)*)\s*[:.)]?\s*", re.IGNORECASE)
 _CALL = re.compile(r"\b(?:call|use)\s+(\S+)\s+(?:again\s+)?(?:to|for)\s+", re.IGNORECASE)
-_CALLED = re.compile(r"\bCall (\w+)")
+_CALLED = re.compile(r"Call (\w+)")  # "Step 2Call x" occurs: no word boundary before it
 
 
 def called_tool(step: str) -> str | None:

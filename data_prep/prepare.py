@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a scri
 
 from data_prep import download, mgtoolbench, taskbench, ultratool
 from data_prep.manifest import Converted, build, summary
-from graft_jax.catalog.catalog import save_catalog
-from graft_jax.data.examples import CATALOG_FILE, save_examples
+from graft_jax.catalog.catalog import load_catalog, save_catalog
+from graft_jax.data.examples import CATALOG_FILE, data_hash, load_splits, save_examples
 from graft_jax.errors import GraftError, run_cli
 
 MANIFEST = "manifest.json"
@@ -33,6 +33,7 @@ def write_folder(converted: Converted, out: Path) -> dict[str, object]:
     Raises:
       GraftError: `out` is something else, or cannot be written.
     """
+    out = out.resolve()
     if out.exists() and not out.is_dir():
         raise GraftError(f"{out}: is a file; name a folder with --out")
     if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).exists():
@@ -48,6 +49,8 @@ def write_folder(converted: Converted, out: Path) -> dict[str, object]:
         save_catalog(converted.catalog, partial / CATALOG_FILE)
         for name, examples in converted.splits.items():
             save_examples(examples, partial / f"{name}.jsonl")
+        load_splits(partial, load_catalog(partial / CATALOG_FILE, report=[]))  # it can be read back
+        manifest["data_hash"] = data_hash(partial)
         for name, value in (*converted.extra.items(), (MANIFEST, manifest)):
             text = json.dumps(value, ensure_ascii=False, indent=1)
             (partial / name).write_text(text + "\n", encoding="utf-8")

@@ -65,9 +65,18 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def source_hash(path: Path) -> dict[str, Any]:
+    """`{"sha256", "bytes"}` of a file, or of a folder's files with their names, in name order."""
+    if path.is_file():
+        content = path.read_bytes()
+        return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    digest, size = hashlib.sha256(), 0
+    for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(path).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+        size += len(content)
+    return {"sha256": digest.hexdigest(), "bytes": size}
 
 
 class Tally:

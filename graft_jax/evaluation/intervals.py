@@ -91,7 +91,7 @@ def paired_share_interval(
 
 
 def as_share(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(numerators, denominators) [n] of a mean over the entries of `values` [n] that are not nan."""
+    """(numerators, denominators) [n] of the mean of `values` [n] over what is not nan."""
     values = np.asarray(values, dtype=np.float64)
     defined = ~np.isnan(values)
     return np.where(defined, values, 0.0), defined.astype(np.float64)

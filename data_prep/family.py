@@ -84,7 +84,7 @@ def load_chains(folder: Path, catalog: Catalog, tally: Tally) -> tuple[list[Chai
     Every other row is counted in `tally` by reason.
 
     Raises:
-      GraftError: data.json is missing or a line is not a JSON object.
+      GraftError: data.json is missing, a line is not a JSON object, or no row can be used.
     """
     rows = read_rows(folder / DATA)
     chains: dict[str, Chain] = {}
@@ -108,6 +108,7 @@ def load_chains(folder: Path, catalog: Catalog, tally: Tally) -> tuple[list[Chai
             tally.note("request with outer white space, taken off", identity)
         if len(set(chain.tools)) < len(chain.tools):
             tally.note("plan that repeats a tool", identity)
+    tally.refuse_none_left(chains, folder / DATA)
     _count_requests_without_row(folder, {str(row.get("id")) for row in rows}, tally)
     return list(chains.values()), len(rows)
 

@@ -64,6 +64,7 @@ def convert(
             kept[identity] = (query, plan)
         else:
             tally.leave_out(f"a tool outside the {most_frequent} most frequent", identity)
+    tally.refuse_none_left(kept, folder / APIS)
     used = sorted({tool for _, plan in kept.values() for tool in plan})
     found = _descriptions(descriptions) if descriptions else {}
     tools, subtask_of = _tools(used, found, tally)

@@ -60,7 +60,8 @@ def _walk(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
     return path
 
 
-_NUMBER = re.compile(r"^\s*(?:step\s*\d+|\d+(?:\.\d+)*)\s*[:.)]?\s*", re.IGNORECASE)
+# "Step 2", "Step 2:", "2." and "2.1 Do this", but not the amount in "2 rooms" or "3.5 hours".
+_NUMBER = re.compile(r"^\s*(?:[Ss]tep\s*\d+[:.)]?|\d+[.):](?!\d)|\d+\.\d+\s(?=\s*[A-Z]))\s*")
 _CALL = re.compile(r"\b(?:call|use)\s+(\S+)\s+(?:again\s+)?(?:to|for)\s+", re.IGNORECASE)
 _CALLED = re.compile(r"Call (\w+)")  # "Step 2Call x" occurs: no word boundary before it
 

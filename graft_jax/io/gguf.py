@@ -1,7 +1,7 @@
 """GGUF files of the llama family: their settings and weights under Hugging Face's names.
 
-Knows the file's layout and llama.cpp's conventions; not the tokenizer (`gguf_tokenizer`), and nothing
-of JAX.
+Knows the file's layout and llama.cpp's conventions; not the tokenizer (`gguf_tokenizer`), and
+nothing of JAX.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from gguf.quants import dequantize
 
 from graft_jax.errors import GraftError
 
-# Architecture -> Hugging Face's class; "llama" with a sliding window is what Hugging Face calls mistral.
+# Hugging Face's classes; GGUF calls mistral "llama", with a sliding window.
 _CLASSES = {
     "llama": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
@@ -152,7 +152,7 @@ class GgufFile:
         }
 
     def tensors(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yields (Hugging Face's name, float32 array [out, in]), dequantised, rows in Hugging Face's order.
+        """Yields (name, float32 array [out, in]), dequantised, names and rows as in Hugging Face.
 
         Raises:
           GraftError: a tensor that this code does not know or whose quantisation cannot be undone.
@@ -188,9 +188,9 @@ class GgufFile:
 
 
 def _unpermuted(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Undoes llama.cpp's order of the rows of q and k: [heads * H, D] -> the same, rotate-half order.
+    """Undoes llama.cpp's order of the rows of q and k [heads * H, D].
 
-    llama.cpp rotates neighbouring pairs (2i, 2i + 1) of a head, Hugging Face the pairs (i, i + H/2).
+    llama.cpp rotates neighbouring pairs (2i, 2i + 1) of a head, Hugging Face (i, i + H/2).
     """
     out, width = rows.shape
     pairs = rows.reshape(heads, out // heads // 2, 2, width)

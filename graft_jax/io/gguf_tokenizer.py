@@ -21,7 +21,7 @@ from graft_jax.io.gguf import GgufFile
 # Kinds of entries, as in llama.cpp's `llama_token_type`.
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 
-# How llama-3 and Qwen split text before BPE: contractions, words, digits (by three, one by one), the rest.
+# How llama-3 and Qwen split text before BPE: contractions, words, digits, the rest.
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{digits}"
     r"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -29,7 +29,7 @@ _SPLIT = (
 
 
 def tokenizer_of(file: GgufFile) -> Tokenizer:
-    """Builds the tokenizer; entry i of the file is id i, unused padding entries at the end left out.
+    """Builds the tokenizer; entry i of the file is id i, unused (padding) entries left out.
 
     Raises:
       GraftError: a tokenizer that is not byte-level BPE, or a pre-tokenizer of unknown kind.

@@ -1,7 +1,7 @@
-"""A backbone's Hugging Face folder: its spec, its weights as the base, and the hash of its content.
+"""A backbone's Hugging Face folder: its spec, its weights as the base, its content's hash.
 
-Reads `config.json` and safetensors files (one, or several with an index). Knows the names that Hugging
-Face gives to weights; nothing of what is computed with them.
+Reads `config.json` and safetensors files (one, or several with an index). Knows the names that
+Hugging Face gives to weights; nothing of what is computed with them.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from graft_jax.io.files import file_hash, read_json
 from graft_jax.models.spec import ModelSpec
 
 Base = dict[str, Any]
-Path_ = tuple[str | int, ...]
-ShardingOf = Callable[[Path_, tuple[int, ...]], jax.sharding.Sharding]
+LeafPath = tuple[str | int, ...]
+ShardingOf = Callable[[LeafPath, tuple[int, ...]], jax.sharding.Sharding]
 
 _DTYPES = ("F32", "F16", "BF16")
 _HEAD = "lm_head.weight"
@@ -33,7 +33,7 @@ _EMBED = "model.embed_tokens.weight"
 class Leaf(NamedTuple):
     """One weight of the base: where it stands in the pytree and in the files."""
 
-    path: Path_  # ("layers", 3, "q")
+    path: LeafPath  # ("layers", 3, "q")
     name: str  # Hugging Face's tensor name
     shape: tuple[int, ...]  # in the pytree
     transposed: bool = False  # the file holds it the other way round
@@ -101,18 +101,18 @@ def load_base(
       folder: Hugging Face folder with `*.safetensors`.
       spec: what the folder's `config.json` says (`read_spec`).
       dtype: of the embedding, the head and the linear maps (bfloat16 or float32).
-      sharding_of: (path, shape) -> how that leaf lies on the devices; each process then reads only its
-        own slices. None: every leaf whole on the default device.
+      sharding_of: (path, shape) -> how that leaf lies on the devices; each process then reads only
+        its own slices. None: every leaf whole on the default device.
 
     Returns:
       {"embed": [V, D], "final_norm": [D], "head": [V, D] unless tied, "layers": a tuple over L of
-      {"attn_norm", "mlp_norm": [D], "q", "k", "v", "o", "gate", "up", "down": [in, out]} and, where the
-      family has them, "q_bias", "k_bias", "v_bias": [out], "q_norm", "k_norm": [H]}. Norms and
+      {"attn_norm", "mlp_norm": [D], "q", "k", "v", "o", "gate", "up", "down": [in, out]} and, where
+      the family has them, "q_bias", "k_bias", "v_bias": [out], "q_norm", "k_norm": [H]}. Norms and
       biases are float32.
 
     Raises:
-      GraftError: a file is missing or cut short; a tensor is missing, unknown, of another shape, or not
-        of floating type.
+      GraftError: a file is missing or cut short; a tensor is missing, unknown, of another shape, or
+        not of floating type.
     """
     with WeightFiles(folder) as files:
         files.check(spec)
@@ -130,14 +130,15 @@ def load_base(
 def _read(
     files: "WeightFiles", leaf: Leaf, dtype: Any, sharding: jax.sharding.Sharding | None
 ) -> jax.Array:
-    def part(index: tuple[slice, ...]) -> np.ndarray:
+    def part(index: tuple[slice, ...] | None) -> np.ndarray:
+        index = index or (slice(None),) * len(leaf.shape)
         array = files.read(leaf.name, index[::-1] if leaf.transposed else index)
         array = array.T if leaf.transposed else array
         return np.ascontiguousarray(array, dtype=dtype)
 
     if sharding is None:
         # A copy: an array that shares the file's memory map would change with the file.
-        return jnp.array(part(tuple(slice(None) for _ in leaf.shape)), copy=True)
+        return jnp.array(part(None), copy=True)
     return jax.make_array_from_callback(leaf.shape, sharding, part)
 
 
@@ -180,13 +181,13 @@ class WeightFiles(contextlib.ExitStack):
             part = self._open[path].get_slice(name)
             if part.get_dtype() not in _DTYPES:
                 raise GraftError(
-                    f"{path}: tensor {name} is {part.get_dtype()}, not one of {', '.join(_DTYPES)}; "
-                    "use a backbone that is not quantised"
+                    f"{path}: tensor {name} is {part.get_dtype()}, not one of "
+                    f"{', '.join(_DTYPES)}; use a backbone that is not quantised"
                 )
             return part[index]
 
     def check(self, spec: ModelSpec) -> None:
-        """Holds names and shapes against the spec; reads no weights, but a tied folder's second copy.
+        """Holds names and shapes against the spec (and a tied folder's head against its embedding).
 
         Raises:
           GraftError: naming the first tensor that is missing, unknown or of another shape.
@@ -197,8 +198,8 @@ class WeightFiles(contextlib.ExitStack):
             wanted = leaf.shape[::-1] if leaf.transposed else leaf.shape
             if (found := self.shape(leaf.name)) != wanted:
                 raise GraftError(
-                    f"{self._path(leaf.name)}: tensor {leaf.name} is {list(found)}, but config.json "
-                    f"says {list(wanted)}; use files of one and the same backbone"
+                    f"{self._path(leaf.name)}: tensor {leaf.name} is {list(found)}, but "
+                    f"config.json says {list(wanted)}; use files of one and the same backbone"
                 )
         extra = {name for name in self.names() - known if not name.endswith("rotary_emb.inv_freq")}
         if spec.tied and _HEAD in extra:

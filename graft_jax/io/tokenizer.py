@@ -1,45 +1,47 @@
-"""The backbone's tokenizer: text to ids in which no user text is ever a control token, and the chat frame.
+"""The backbone's tokenizer: text to ids, never to control tokens, and the chat frame.
 
 Knows Hugging Face's tokenizers and chat templates; nothing of tools, prompts or weights.
 """
 
 import datetime
 import functools
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import jinja2
 import tokenizers
 
 from graft_jax.errors import GraftError
 
-# Without PyTorch, transformers says on import that it offers tokenizers only; that is what we want.
-os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
+
+# Without PyTorch, transformers says on import that it offers tokenizers only: what we want of it.
+os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
 # Templates that print the date always print this one: nothing depends on the clock.
 _DATE = datetime.datetime(2024, 7, 26)
 _SLOT = "{query}"
+_ROLES = ("system", "user", "assistant")
 
 
-def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerFast":
+def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
     """Loads the tokenizer of a Hugging Face folder, without network.
 
     Raises:
       GraftError: no `tokenizer.json`, no end-of-sequence token, or no chat template.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer  # a second's import, for those who need it
 
     folder = Path(folder)
     if not (folder / "tokenizer.json").is_file():
         raise GraftError(f"{folder}: has no tokenizer.json; give a backbone's Hugging Face folder")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # the library raises bare exceptions for damaged files
+    except Exception as error:  # damaged files end in bare exceptions of several libraries
         raise GraftError(
             f"{folder}: the tokenizer cannot be read ({error}); fetch the folder again"
         ) from error
@@ -50,50 +52,52 @@ def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerFast":
             f"{folder}: the tokenizer names no eos_token, which ends a plan; "
             "add eos_token to tokenizer_config.json"
         )
-    if not tokenizer.chat_template:
+    try:
+        tokenizer.get_chat_template()
+    except ValueError:
         raise GraftError(
             f"{folder}: the tokenizer has no chat template; choose an instruction-tuned backbone, "
             "or add chat_template to tokenizer_config.json"
-        )
+        ) from None
     return tokenizer
 
 
-def end_of_plan_id(tokenizer: "PreTrainedTokenizerFast") -> int:
+def end_of_plan_id(tokenizer: "PreTrainedTokenizerBase") -> int:
     """The id that ends a plan: the tokenizer's own end-of-sequence token."""
-    return int(tokenizer.eos_token_id)
+    return int(tokenizer.eos_token_id)  # type: ignore[arg-type]  # load_tokenizer saw to it
 
 
-def entries(tokenizer: "PreTrainedTokenizerFast") -> int:
-    """Number of ids the tokenizer knows; rows of the embedding from there on (up to V) are padding."""
+def entries(tokenizer: "PreTrainedTokenizerBase") -> int:
+    """Number of ids the tokenizer knows; the embedding's rows from there on are padding."""
     return len(tokenizer)
 
 
-def encode_text(tokenizer: "PreTrainedTokenizerFast", text: str) -> list[int]:
+def encode_text(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
     """Text as data: no part of it, `<|im_end|>` included, becomes a control token.
 
     Raises:
       GraftError: the tokenizer makes a control token of it all the same.
     """
-    plain, control = _plain(tokenizer)
-    ids = plain.encode(text, add_special_tokens=False).ids
-    if not control.isdisjoint(ids):
-        found = tokenizer.convert_ids_to_tokens(next(i for i in ids if i in control))
-        raise GraftError(f"the text contains the control token {found!r}; remove it")
+    pipelines = _pipelines(tokenizer)
+    ids = pipelines.plain.encode(text, add_special_tokens=False).ids
+    if not pipelines.control.isdisjoint(ids):
+        found = tokenizer.convert_ids_to_tokens(next(i for i in ids if i in pipelines.control))
+        raise GraftError(f"the text {text[:80]!r} holds the control token {found!r}; remove it")
     return ids
 
 
 def chat_frame(
-    tokenizer: "PreTrainedTokenizerFast", system: str | None, user_turn: str = _SLOT
+    tokenizer: "PreTrainedTokenizerBase", system: str | None, user_turn: str = _SLOT
 ) -> tuple[list[int], list[int]]:
     """What the chat template puts around a query, as ids.
 
-    A prompt is `prefix + encode_text(tokenizer, query) + suffix`, with the opening of the answer at its
-    end. The template is rendered once, with a stand-in where the query goes.
+    A prompt is `prefix + encode_text(tokenizer, query) + suffix`, with the opening of the answer at
+    its end. The template is rendered once, with a stand-in where the query goes.
 
     Args:
       tokenizer: from `load_tokenizer`.
-      system: text of the system turn; where the template has no such role it heads the user turn. None:
-        no system turn (some templates then put in one of their own).
+      system: text of the system turn; where the template has no such role it heads the user turn.
+        None: no system turn (some templates then put in one of their own).
       user_turn: the user turn's text, with "{query}" where the query stands.
 
     Raises:
@@ -101,63 +105,114 @@ def chat_frame(
     """
     if user_turn.count(_SLOT) != 1:
         raise GraftError(f"the user turn {user_turn!r} must contain {_SLOT} exactly once")
-    slot = _slots(1, f"{system}{user_turn}{tokenizer.chat_template}")[0]
-    user = user_turn.replace(_SLOT, slot)
-    rendered = None
+    [slot] = _slots(1, f"{system}{user_turn}{tokenizer.chat_template}")
+    messages = [{"role": "user", "content": user_turn.replace(_SLOT, slot)}]
     if system is not None:
-        rendered = _rendered(
-            tokenizer,
-            [{"role": "system", "content": system}, {"role": "user", "content": user}],
-            required=system.strip(),
-        )
-        user = f"{system}\n\n{user}" if system else user
-    if rendered is None:
-        rendered = _rendered(tokenizer, [{"role": "user", "content": user}])
-    if rendered is None:
-        raise GraftError("the chat template refuses a user turn; choose another backbone")
-    prefix, suffix = _cut(tokenizer, rendered, [slot])
+        messages.insert(0, {"role": "system", "content": system})
+    prefix, suffix = _cut(tokenizer, _conversation(tokenizer, messages), [slot])
     return prefix, suffix
 
 
-def _rendered(
-    tokenizer: "PreTrainedTokenizerFast", messages: list[dict[str, str]], required: str = ""
-) -> str | None:
-    """The conversation as text; None where the template refuses it or leaves `required` out."""
+def encode_chat(
+    tokenizer: "PreTrainedTokenizerBase", messages: Sequence[Mapping[str, str]]
+) -> list[int]:
+    """A conversation in the chat template, its messages as data, the answer's opening at its end.
+
+    Args:
+      tokenizer: from `load_tokenizer`.
+      messages: {"role": "system" (first only), "user" or "assistant", "content": text}; the last
+        one is the user's.
+
+    Raises:
+      GraftError: a message of another form, or an order of roles that the template refuses.
+    """
+    for i, message in enumerate(messages):
+        if message.get("role") not in _ROLES or not isinstance(message.get("content"), str):
+            raise GraftError(
+                f"message {i + 1}: must have a role ({', '.join(_ROLES)}) and a text as content"
+            )
+    if not messages or messages[-1]["role"] != "user":
+        raise GraftError("the last message must be the user's")
+    slots = _slots(len(messages), str(tokenizer.chat_template))
+    text_of = dict(zip(slots, (message["content"] for message in messages), strict=True))
+    text = _conversation(
+        tokenizer,
+        [
+            {"role": message["role"], "content": slot}
+            for slot, message in zip(slots, messages, strict=True)
+        ],
+    )
+    slots.sort(key=text.find)  # some templates move the system text to the last user turn
+    first, *others = _cut(tokenizer, text, slots)
+    ids = first
+    for slot, stretch in zip(slots, others, strict=True):
+        ids += encode_text(tokenizer, text_of[slot]) + stretch
+    return ids
+
+
+def _conversation(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str]]) -> str:
+    """The rendered conversation; a system text the template does not take heads the next turn."""
+    text = _rendered(tokenizer, messages)
+    if messages[0]["role"] == "system":
+        system, rest = messages[0]["content"], messages[1:]
+        if text is None or system.strip() not in text:
+            if system and rest:
+                rest[0] = rest[0] | {"content": f"{system}\n\n{rest[0]['content']}"}
+            text = _rendered(tokenizer, rest)
+    if text is None:
+        roles = ", ".join(message["role"] for message in messages)
+        raise GraftError(
+            f"the backbone's chat template refuses messages of the roles {roles}; "
+            "give one user message, or choose another backbone"
+        )
+    return text
+
+
+def _rendered(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str]]) -> str | None:
+    """The conversation as text, with the answer's opening; None where the template refuses it."""
     try:
-        text = tokenizer.apply_chat_template(
-            messages,
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,  # Qwen3: the plan follows at once
-            date_string=_DATE.strftime("%d %b %Y"),  # Llama-3
-            strftime_now=_DATE.strftime,
+        return str(
+            tokenizer.apply_chat_template(
+                messages,
+                chat_template=_clockless(tokenizer.get_chat_template()),
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,  # Qwen3: the plan follows at once
+                date_string=_DATE.strftime("%d %b %Y"),  # Llama-3
+            )
         )
     except jinja2.TemplateError:
         return None
-    return str(text) if required in text else None
 
 
-def _cut(tokenizer: "PreTrainedTokenizerFast", text: str, slots: Sequence[str]) -> list[list[int]]:
-    """Ids of the stretches of `text` between `slots` (one more than slots), control tokens on.
+def _clockless(template: str) -> str:
+    """The template with the clock that transformers gives it, `strftime_now(format)`, stopped."""
+    if "strftime_now" not in template:
+        return template
+    codes = [f"%{letter}" for letter in "aAbBdHIjmMpSyY"]
+    filters = "".join(f" | replace('{code}', '{_DATE.strftime(code)}')" for code in codes)
+    return f"{{% macro strftime_now(format) %}}{{{{ format{filters} }}}}{{% endmacro %}}{template}"
 
-    The whole text is tokenised and cut by character offsets, so that the stretches' ids are those
-    they have in their place.
+
+def _cut(tokenizer: "PreTrainedTokenizerBase", text: str, slots: Sequence[str]) -> list[list[int]]:
+    """Ids of the stretches of `text` before, between and after `slots`, control tokens on.
+
+    The whole text is tokenised and cut by character offsets, so that a stretch has the ids that it
+    has in its place.
     """
     for slot in slots:
         if text.count(slot) != 1:
             raise GraftError(
-                f"the chat template shows a message {text.count(slot)} times instead of once; "
+                f"the backbone's chat template shows a message {text.count(slot)} times, not once; "
                 "choose another backbone"
             )
-    encoded = tokenizer._tokenizer.encode(text, add_special_tokens=False)
-    starts = [text.index(slot) for slot in slots]
-    edges = [0, *(e for at, slot in zip(starts, slots, strict=True) for e in (at, at + len(slot)))]
-    edges.append(len(text))
+    pipelines = _pipelines(tokenizer)
+    encoded = pipelines.template.encode(text, add_special_tokens=False)
+    starts = [0, *(text.index(slot) + len(slot) for slot in slots)]
+    ends = [*(text.index(slot) for slot in slots), len(text)]
     stretches = []
-    for start, end in zip(edges[::2], edges[1::2], strict=True):
-        inside = [
-            i for i, (a, b) in enumerate(encoded.offsets) if a >= start and b <= end and b > a
-        ]
+    for start, end in zip(starts, ends, strict=True):
+        inside = [i for i, (a, b) in enumerate(encoded.offsets) if start <= a < b <= end]
         first = encoded.offsets[inside[0]][0] if inside else end
         last = encoded.offsets[inside[-1]][1] if inside else end
         stretches.append(
@@ -168,39 +223,46 @@ def _cut(tokenizer: "PreTrainedTokenizerFast", text: str, slots: Sequence[str]) 
     return stretches
 
 
-def _loose(tokenizer: "PreTrainedTokenizerFast", text: str) -> list[int]:
+def _loose(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
     """Ids of template text that shared a token with the stand-in, such as the space before it.
 
-    Tokenizers that themselves put a space before a text (SentencePiece) need none for a space.
+    Tokenizers that put a space before every text (SentencePiece's) bring that space themselves.
     """
-    if not text or (text == " " and _adds_space(tokenizer)):
+    if not text or (text == " " and _pipelines(tokenizer).adds_space):
         return []
     return encode_text(tokenizer, text)
 
 
-def _adds_space(tokenizer: "PreTrainedTokenizerFast") -> bool:
-    return _plain(tokenizer)[0].encode("a", add_special_tokens=False).tokens[0] != "a"
-
-
 def _slots(count: int, taken: str) -> list[str]:
-    """Stand-ins that occur in no text of the prompt; letters only, so that templates leave them be."""
+    """Stand-ins that occur nowhere in `taken`; letters and digits, which templates leave alone."""
     stem = "xquery"
     while stem in taken:
         stem += "q"
-    return [stem + "abcdefghij"[i] for i in range(count)]
+    return [f"{stem}{i:06}x" for i in range(count)]
+
+
+class _Pipelines(NamedTuple):
+    plain: tokenizers.Tokenizer  # knows no added token
+    template: tokenizers.Tokenizer  # knows all; offsets untrimmed, nothing put around the text
+    control: frozenset[int]  # ids that no text may become
+    adds_space: bool
 
 
 @functools.lru_cache(maxsize=8)
-def _plain(tokenizer: Any) -> tuple[tokenizers.Tokenizer, frozenset[int]]:
-    """The tokenizer without its added tokens, and the ids that no text may become.
+def _pipelines(tokenizer: "PreTrainedTokenizerBase") -> _Pipelines:
+    """Copies of the tokenizer for text and for templates.
 
-    Switching special tokens off is not enough: added tokens that are not marked special (Qwen's
-    `<tool_call>`) would still be found in the text.
+    Switching special tokens off is not enough for text: added tokens that are not marked special
+    (Qwen's `<tool_call>`) would still be found in it.
     """
-    import json
-
-    content = json.loads(tokenizer._tokenizer.to_str())
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    content |= {"post_processor": None, "padding": None, "truncation": None}
+    template = tokenizers.Tokenizer.from_str(json.dumps(content))
     added = content.pop("added_tokens", [])
-    control = {entry["id"] for entry in added} | set(tokenizer.all_special_ids)
-    content["added_tokens"] = []
-    return tokenizers.Tokenizer.from_str(json.dumps(content)), frozenset(control)
+    plain = tokenizers.Tokenizer.from_str(json.dumps(content | {"added_tokens": []}))
+    return _Pipelines(
+        plain=plain,
+        template=template,
+        control=frozenset({entry["id"] for entry in added} | set(tokenizer.all_special_ids)),
+        adds_space=plain.encode("a", add_special_tokens=False).tokens[0] != "a",
+    )

@@ -112,11 +112,9 @@ def hold_out_edges(
     total = len(sources)
     held = np.zeros(total, dtype=bool)
     held[np.random.default_rng(seed).permutation(total)[: round(share * total)]] = True
-    kept = tuple(
-        targets[(sources == i) & ~held].astype(np.int32) if len(row) else row
-        for i, row in enumerate(catalog.successors)
-    )
-    return kept, [(int(i), int(j)) for i, j in zip(sources[held], targets[held], strict=True)]
+    ends = np.searchsorted(sources[~held], np.arange(1, len(catalog)))
+    kept = tuple(np.split(targets[~held].astype(np.int32), ends))
+    return kept, list(zip(sources[held].tolist(), targets[held].tolist(), strict=True))
 
 
 def candidate_width(

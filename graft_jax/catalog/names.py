@@ -35,19 +35,21 @@ def tool_tokens(names: Sequence[str], reserved: Collection[str] = ()) -> tuple[s
         raise ValueError(f"names must be all different; {twice!r} stands twice")
     plain = {name: f"<{_FOREIGN.sub('_', name)}>" for name in names}
     users = Counter(plain.values())
+    forbidden = set(reserved)
     tokens = {
         name: token
         for name, token in plain.items()
-        if token not in reserved and (users[token] == 1 or token == f"<{name}>")
+        if token not in forbidden and (users[token] == 1 or token == f"<{name}>")
     }
     colliding = [name for name in names if name not in tokens]
+    taken = forbidden.union(tokens.values())
     # Suffixes that meet by chance, or a name that looks like one, only cost another attempt.
     for attempt in count():
         suffixed = {name: f"{plain[name][:-1]}.{_digest(name, attempt)}>" for name in colliding}
-        taken = {*tokens.values(), *reserved}
         if len(set(suffixed.values())) == len(suffixed) and taken.isdisjoint(suffixed.values()):
             break
-    return tuple((tokens | suffixed)[name] for name in names)
+    tokens |= suffixed
+    return tuple(tokens[name] for name in names)
 
 
 def split_tool_text(text: str, token_to_index: Mapping[str, int]) -> list[str | int]:

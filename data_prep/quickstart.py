@@ -118,13 +118,18 @@ def write_quickstart(out: Path, settings: dict[str, int]) -> dict[str, Any]:
     catalog, splits = make_splits(**settings)
     made = manifest(catalog, splits, settings)
     if out.exists() and _holds(out, catalog, splits):
-        return made
-    with written_folder(out) as folder:
-        save_catalog(catalog, folder / CATALOG_FILE)
-        for name, examples in splits.items():
-            save_examples(examples, folder / f"{name}.jsonl")
-        made["data_hash"] = data_hash(folder)
-        write_json(folder / MANIFEST_FILE, made)
+        return {**made, "data_hash": data_hash(out)}
+    try:
+        with written_folder(out) as folder:
+            save_catalog(catalog, folder / CATALOG_FILE)
+            for name, examples in splits.items():
+                save_examples(examples, folder / f"{name}.jsonl")
+            made["data_hash"] = data_hash(folder)
+            write_json(folder / MANIFEST_FILE, made)
+    except OSError as error:
+        raise GraftError(
+            f"{out}: cannot be written ({error.strerror}); choose another folder with --out"
+        ) from error
     return made
 
 

@@ -23,12 +23,12 @@ class Wording:
 _DIGEST = (
     "summarise {it}",
     "boil {it} down to {count} lines",
-    "give me the gist of {it}",
+    "give the gist of {it}",
     "condense {it} into {count} sentences",
     "write a short summary of {it}",
     "cut {it} down to its main points",
     "shorten {it} to {count} sentences",
-    "tell me in {count} lines what matters in {it}",
+    "say in {count} lines what matters in {it}",
 )
 _DIGEST_NOUN = ("a summary of {it}", "the gist of {it}", "the main points of {it}")
 _DIGEST_REF = ("the summary", "the short version", "the main points")
@@ -444,7 +444,7 @@ WORDINGS: dict[tuple[str, str], Wording] = {
             "find out what {it} is worth in {currency}",
             "turn {it} into {currency}",
         ),
-        ("{it} in {currency}", "{it} converted into {currency}"),
+        ("{it} in {currency}",),
         ("the amount in {currency}", "the converted sum"),
     ),
     ("payment_send", ""): Wording(
@@ -530,7 +530,7 @@ WORDINGS: dict[tuple[str, str], Wording] = {
             "push {it} back to {day}",
             "reschedule {it} for {day}",
             "change the date of {it} to {day}",
-            "put {it} on {day} instead",
+            "make {day} the new day for {it}",
         ),
         (),
         ("the moved event", "the event with its new date"),
@@ -571,14 +571,14 @@ WORDINGS: dict[tuple[str, str], Wording] = {
     ),
     ("meeting_schedule", "event"): Wording(
         (
-            "set up a meeting with {it} on {day}",
-            "book half an hour with {it} on {day}",
-            "schedule a call with {it} for {day}",
-            "arrange to meet {it} on {day}",
-            "find a slot with {it} on {day}",
-            "plan a talk with {it} on {day}",
+            "set up a meeting on {day} with {it}",
+            "book half an hour on {day} with {it}",
+            "schedule a {day} call with {it}",
+            "arrange a talk on {day} with {it}",
+            "find a slot on {day} to meet {it}",
+            "plan a {day} chat with {it}",
         ),
-        ("a meeting with {it} on {day}", "a call with {it} on {day}"),
+        ("a {day} meeting with {it}", "a call on {day} with {it}"),
         ("the meeting", "that appointment"),
     ),
     ("sms_send", ""): Wording(
@@ -620,7 +620,7 @@ WORDINGS: dict[tuple[str, str], Wording] = {
             "work out what a taxi to {it} would cost",
             "estimate the cab fare to {it}",
             "find out how much a ride to {it} costs",
-            "get me the price of a taxi to {it}",
+            "get the price of a taxi to {it}",
             "check what a cab to {it} would set me back",
             "figure out the taxi fare to {it}",
         ),
@@ -715,17 +715,23 @@ RECEIPTS = (
     "the bookshop receipt",
     "the hardware-store bill",
 )
+ANNOUNCEMENTS = (
+    "the whiteboard",
+    "the notice on the door",
+    "the concert poster",
+    "the theatre programme",
+    "the school flyer",
+    "the wedding invitation",
+    "the letter from the bank",
+)
 LETTERING = (
+    *ANNOUNCEMENTS,
     "the lunch menu",
     "the street sign",
-    "the whiteboard",
     "the warning label",
     "the museum plaque",
-    "the notice on the door",
     "the handwritten recipe",
-    "the concert poster",
     "the opening hours",
-    "the theatre programme",
 )
 SCENES = (
     "the harbour",
@@ -900,7 +906,7 @@ CLOSERS = (
     "When all that is done, {a}.",
 )
 PAIRS = ("{a} and {b}", "{a}, then {b}", "{a} and then {b}", "{a} and after that {b}")
-TRIPLES = ("{a}, {b} and {c}", "{a}, then {b} and {c}", "{a}, {b} and finally {c}")
+TRIPLES = ("{a}, {b} and {c}", "{a}, then {b} and {c}", "{a}, {b}, then {c}")
 
 # Ends of sentences that add a reason or a detail, and no step.
 TAILS = (
@@ -933,7 +939,7 @@ GOALS = (
 RESULTS = (
     "I need {result}. Start like this: {steps}.",
     "What I am after is {result}: {steps} first.",
-    "We are missing {result}, so {steps} to begin with.",
+    "We still need {result}, so {steps} to begin with.",
     "Get me {result}. Before that, {steps}.",
 )
 WANTED = (

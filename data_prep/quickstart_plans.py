@@ -19,7 +19,8 @@ Steps = tuple[str, ...]
 LENGTH_SHARES = {2: 0.22, 3: 0.32, 4: 0.25, 5: 0.14, 6: 0.07}
 # Every edge of a plan that is held out stands in at least so many plans of the training split.
 EDGE_SUPPORT = 2
-_TRIES = 200
+# So many walks without a plan that is new: a length has no more of them.
+_TRIES = 1000
 
 _DIGESTS = frozenset({"mail_digest", "document_digest", "text_digest"})
 _TRANSLATIONS = frozenset({"document_translate", "text_translate"})
@@ -62,7 +63,7 @@ class PlanSplit:
 
 
 def split_plans(catalog: Catalog, train_examples: int, rng: random.Random) -> PlanSplit:
-    """Draws distinct plans, about three for four training examples, and holds some of each length out.
+    """Draws up to three distinct plans for four training examples, and holds some out.
 
     Raises:
       GraftError: so few examples that nothing can be held out.
@@ -146,21 +147,27 @@ def is_sensible(plan: Sequence[str]) -> bool:
 def _draw_pool(catalog: Catalog, count: int, rng: random.Random) -> list[Steps]:
     """Up to `count` distinct plans, fewer where the graph has no more of a length; rare tools
     are preferred, so that all occur about equally often."""
+    starts = sources(catalog)
     uses: Counter[str] = Counter()
     pool: dict[Steps, None] = {}
-    for length in lengths(count):
-        for _ in range(_TRIES):
-            plan = _walk(catalog, length, uses, rng)
-            if plan is not None and plan not in pool:
-                pool[plan] = None
-                uses.update(plan)
-                break
+    for length, number in Counter(lengths(count)).items():
+        found = misses = 0
+        while found < number and misses < _TRIES:
+            plan = _walk(catalog, starts, length, uses, rng)
+            if plan is None or plan in pool:
+                misses += 1
+                continue
+            pool[plan] = None
+            uses.update(plan)
+            found, misses = found + 1, 0
     return list(pool)
 
 
-def _walk(catalog: Catalog, length: int, uses: Counter[str], rng: random.Random) -> Steps | None:
+def _walk(
+    catalog: Catalog, starts: Sequence[str], length: int, uses: Counter[str], rng: random.Random
+) -> Steps | None:
     """A sensible plan of `length` steps, or None where the walk ran into a dead end."""
-    plan: Steps = (_pick(sources(catalog), uses, rng),)
+    plan: Steps = (_pick(starts, uses, rng),)
     while len(plan) < length:
         options = [
             name

@@ -7,6 +7,7 @@ thing is named; which of the asked ones share a sentence; and in which order and
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from string import Formatter
 
@@ -22,7 +23,7 @@ _NEST_SOURCE = 0.45
 _NEST_OTHER = 0.15
 _IMPLY = 0.5
 _PRONOUN = 0.6
-_TAIL = 0.2
+_TAIL = 0.15
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def write_request(catalog: Catalog, plan: Steps, rng: random.Random) -> tuple[st
     """(query, subtasks) for a plan; the same values stand in both, the phrasings are drawn anew."""
     values = _Values(rng)
     steps = _steps(catalog, plan, values)
-    query = _with_asides(_tell(steps, values, rng), steps, values, rng)
+    query = _with_detail(_tell(steps, rng), steps, values, rng)
     return query, tuple(_subtask(steps, k, rng) for k in range(len(steps)))
 
 
@@ -60,11 +61,9 @@ class _Values:
 
     def fill(self, templates: tuple[str, ...], plan: Steps) -> dict[str, str]:
         """A value for each slot that occurs in any of the templates of one of the plan's steps."""
-        slots = {name for text in templates for _, name, _, _ in Formatter().parse(text) if name}
-        # Sorted: the order of a set of texts differs from one process to the next.
         return {
             slot: self.draw(slot, _pictures(plan) if slot == "picture" else None)
-            for slot in sorted(slots - {"it"})
+            for slot in _slots(templates)
         }
 
     def format(self, remark: str) -> str:
@@ -72,12 +71,19 @@ class _Values:
         return remark.format(**self.fill((remark,), ()))
 
 
+@cache
+def _slots(templates: tuple[str, ...]) -> list[str]:
+    """The slots for values; sorted, for a set's order differs from one process to the next."""
+    slots = {name for text in templates for _, name, _, _ in Formatter().parse(text) if name}
+    return sorted(slots - {"it"})
+
+
 def _pictures(plan: Steps) -> tuple[str, ...]:
     """What a photo may show, so that what is done with it makes sense."""
     if "receipt_total" in plan:
         return phrases.RECEIPTS
     if "image_text" in plan and "event_create" in plan:
-        return phrases.LETTERING
+        return phrases.ANNOUNCEMENTS
     if "image_text" in plan:
         return phrases.LETTERING + phrases.RECEIPTS
     return phrases.SCENES + phrases.LETTERING + phrases.RECEIPTS
@@ -98,9 +104,9 @@ def _steps(catalog: Catalog, plan: Steps, values: _Values) -> list[_Step]:
     return steps
 
 
-def _tell(steps: list[_Step], values: _Values, rng: random.Random) -> str:
+def _tell(steps: list[_Step], rng: random.Random) -> str:
     """The request proper, in one of several manners."""
-    manners: list[tuple[Callable[[list[_Step], _Values, random.Random], str], float]] = [
+    manners: list[tuple[Callable[[list[_Step], random.Random], str], float]] = [
         (_in_order, 0.5),
         (_listed, 0.1),
         (_goal_first, 0.25),
@@ -110,10 +116,10 @@ def _tell(steps: list[_Step], values: _Values, rng: random.Random) -> str:
     if len(steps) <= 3 and all(step.wording.noun for step in steps[:-1]):
         manners.append((_all_in_one, 0.25))
     manner = rng.choices([m for m, _ in manners], weights=[w for _, w in manners])[0]
-    return manner(steps, values, rng)
+    return manner(steps, rng)
 
 
-def _in_order(steps: list[_Step], values: _Values, rng: random.Random) -> str:
+def _in_order(steps: list[_Step], rng: random.Random) -> str:
     """One sentence after the other, each asking for one to three things."""
     sentences = _sentences(_clauses(steps, rng), rng)
     told = []
@@ -121,20 +127,18 @@ def _in_order(steps: list[_Step], values: _Values, rng: random.Random) -> str:
         last = 0 < i == len(sentences) - 1
         frames = phrases.CLOSERS if last else phrases.FOLLOWERS if i else phrases.OPENERS
         told.append(_capital(rng.choice(frames).format(a=_join(texts, rng))))
-    if rng.random() < _TAIL:
-        tail = values.format(rng.choice(phrases.TAILS))
-        i = rng.randrange(len(told))
-        told[i] = told[i][:-1] + tail + told[i][-1]
     return " ".join(told)
 
 
-def _listed(steps: list[_Step], values: _Values, rng: random.Random) -> str:
+def _listed(steps: list[_Step], rng: random.Random) -> str:
     """A numbered list, or items between semicolons."""
     clauses = _clauses(steps, rng)
     texts = [
         _say(clause, _back(before, rng) if before else "", rng)
         for before, clause in zip([None, *clauses], clauses, strict=False)
     ]
+    if len(texts) == 1:
+        return _capital(rng.choice(phrases.OPENERS).format(a=texts[0]))
     if rng.random() < 0.5:
         frame = rng.choice(phrases.NUMBERED)
         items = [frame.format(n=n, a=_capital(text)) for n, text in enumerate(texts, start=1)]
@@ -142,21 +146,21 @@ def _listed(steps: list[_Step], values: _Values, rng: random.Random) -> str:
     return _capital(rng.choice(phrases.LISTS).format(items="; ".join(texts)))
 
 
-def _goal_first(steps: list[_Step], values: _Values, rng: random.Random) -> str:
+def _goal_first(steps: list[_Step], rng: random.Random) -> str:
     """The last step, then what has to be done before it."""
     goal = _say([steps[-1]], _back([steps[-2]], rng), rng)
     texts = [text for part in _sentences(_clauses(steps[:-1], rng), rng) for text in part]
     return _capital(rng.choice(phrases.GOALS).format(goal=goal, steps=_join(texts, rng)))
 
 
-def _result_first(steps: list[_Step], values: _Values, rng: random.Random) -> str:
+def _result_first(steps: list[_Step], rng: random.Random) -> str:
     """The last result, then the steps before it."""
     result = _name(steps[-1], _back([steps[-2]], rng), rng)
     texts = [text for part in _sentences(_clauses(steps[:-1], rng), rng) for text in part]
     return _capital(rng.choice(phrases.RESULTS).format(result=result, steps=_join(texts, rng)))
 
 
-def _all_in_one(steps: list[_Step], values: _Values, rng: random.Random) -> str:
+def _all_in_one(steps: list[_Step], rng: random.Random) -> str:
     """A single clause: every step but the last is implied by how its result is named."""
     if steps[-1].wording.noun and rng.random() < 0.5:
         named = ""
@@ -250,8 +254,10 @@ def _join(texts: list[str], rng: random.Random) -> str:
     return rng.choice(phrases.TRIPLES).format(a=head, b=texts[-2], c=texts[-1])
 
 
-def _with_asides(text: str, steps: list[_Step], values: _Values, rng: random.Random) -> str:
-    """The request with, sometimes, a remark before or after it that asks for nothing."""
+def _with_detail(text: str, steps: list[_Step], values: _Values, rng: random.Random) -> str:
+    """The request with, sometimes, a reason at its end or remarks around it: no further step."""
+    if rng.random() < _TAIL:
+        text = text[:-1] + values.format(rng.choice(phrases.TAILS)) + text[-1]
     types = {step.flows for step in steps}
     fitting = [remark for kind, remark in phrases.ASIDES if not kind or kind not in types]
     before, after = rng.sample(fitting, 2)

@@ -1,11 +1,15 @@
 """kNN: TF-IDF by hand, majority and ties, and the scores known for it on UltraTool."""
 
+import json
 import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from graft_jax import metrics
 from graft_jax.baselines.knn import KNN, TfIdf, words
 from graft_jax.catalog import Catalog, Tool
 from graft_jax.errors import GraftError
@@ -96,3 +100,37 @@ def test_what_cannot_be_fitted_is_refused():
         KNN(0)
     with pytest.raises(RuntimeError, match="fit first"):
         KNN().plan(["anything"])
+
+
+@pytest.mark.data
+def test_scores_on_the_official_test_ids_of_ultratool():
+    raw = Path(os.environ["GRAFT_DATA"]) / "ultratool" / "raw"
+    graph = json.loads((raw / "graph_desc.json").read_text(encoding="utf-8"))
+    tools = tuple(Tool(node["id"]) for node in graph["nodes"])
+    edges = tuple((link["source"], link["target"]) for link in graph["links"])
+    catalog = Catalog(tools, edges)
+    ids = json.loads((raw / "split_ids.json").read_text())["test_ids"]["chain"]
+    train, test = [], []
+    for line in (raw / "data.json").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        row = Row(record["user_request"], tuple(node["task"] for node in record["task_nodes"]))
+        (test if record["id"] in ids else train).append(row)
+    assert (len(train), len(test)) == (3027, 500)
+
+    def scores(neighbours: int) -> dict:
+        predictions = KNN(neighbours).fit(train, catalog).plan([row.query for row in test])
+        golds = [row.tools for row in test]
+        return metrics.score(predictions, golds, catalog.edge_set, frozenset(catalog.names))
+
+    five = scores(5)
+    names = ("em", "elr", "acpl", "tool_f1", "ned", "pa@1", "pa@3")
+    assert [round(five[name], 3) for name in names] == [
+        0.406,
+        1.0,
+        1.166,
+        0.761,
+        0.407,
+        0.606,
+        0.240,
+    ]
+    assert scores(1)["em"] == 0.362

@@ -2,12 +2,14 @@
 
 import json
 import logging
+import time
 
 import networkx as nx
 import numpy as np
 import pytest
 
 from graft_jax.catalog import Catalog, Tool, load_catalog, save_catalog
+from graft_jax.catalog.names import tool_tokens
 from graft_jax.errors import GraftError
 
 TOOLS = tuple(Tool(name, f"Does {name}.") for name in ("find", "read", "send", "sleep"))
@@ -176,3 +178,19 @@ def test_a_file_that_is_missing_a_folder_or_not_utf8_is_refused(tmp_path):
         load_catalog(tmp_path / "latin.json")
     (tmp_path / "bom.json").write_bytes(b'\xef\xbb\xbf{"tools": [{"name": "a"}]}')
     assert load_catalog(tmp_path / "bom.json", []).names == ("a",)
+
+
+def test_forty_seven_thousand_tools_load_within_seconds(tmp_path):
+    tools = tuple(Tool(f"server{i % 97}/tool {i}", "Does a thing.", {}) for i in range(47_000))
+    names = [tool.name for tool in tools]
+    rng = np.random.default_rng(0)
+    ends = dict.fromkeys(map(tuple, rng.integers(len(tools), size=(100_000, 2)).tolist()))
+    catalog = Catalog(tools, tuple((names[i], names[j]) for i, j in ends))
+    path = tmp_path / "catalog.json"
+    save_catalog(catalog, path)
+    start = time.perf_counter()
+    loaded = load_catalog(path, [])
+    assert sum(map(len, loaded.successors)) == len(catalog.edges)
+    assert len(set(tool_tokens(loaded.names))) == len(tools)
+    assert time.perf_counter() - start < 10
+    assert loaded.names == catalog.names

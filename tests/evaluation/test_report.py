@@ -175,6 +175,8 @@ def test_the_report_gives_the_figures_of_the_files(full_run: Path) -> None:
     assert "% of tokens" in text  # hallucination under off
     assert "0.9700" in text  # AUC
     assert "`test-graph` minus each of the others" in text
+    assert "Better: overall (EM, " in text
+    assert "Worse: nowhere." in text
     assert "teacher\\_" not in text
     for words in ("teacher_corrects", "rollout_em", "plan seen in training", "b" * 64):
         assert words in text

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 
 class GraftError(ValueError):
-    """Bad input: a file, a record, a flag or a request. `str(error)` names what, where and a remedy."""
+    """Bad input: a file, a record, a flag or a request; says what, where and how to mend."""
 
 
 def run_cli(main: Callable[[], int | None]) -> None:
-    """Runs a script's `main` and exits: 0 (or what it returns), 2 for bad input, 130 when interrupted."""
+    """Runs a script's `main` and exits with what it returns (or 0), 2 for bad input, 130 for Ctrl-C."""
     try:
         code = main() or 0
     except GraftError as error:

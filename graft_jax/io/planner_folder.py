@@ -1,0 +1,139 @@
+"""The planner folder on disk: planner.json, catalog.json, adapter.safetensors, tokenizer/.
+
+A few megabytes beside a backbone that is referenced and whose content hash is checked on load.
+Knows files and trees; nothing of training or decoding.
+"""
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from graft_jax.catalog.catalog import Catalog, load_catalog, save_catalog
+from graft_jax.errors import GraftError
+from graft_jax.io.files import file_hash, read_json, write_json, written, written_folder
+from graft_jax.io.huggingface import content_hash
+from graft_jax.models.adapter import Adapter, flatten_adapter, unflatten_adapter
+
+FORMAT = 1
+PLANNER, CATALOG, ADAPTER, TOKENIZER = (
+    "planner.json",
+    "catalog.json",
+    "adapter.safetensors",
+    "tokenizer",
+)
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """What a planner folder holds. `card` is planner.json."""
+
+    card: dict[str, Any]
+    catalog: Catalog
+    adapter: Adapter
+    backbone: Path
+
+
+def save_planner(
+    folder: str | Path,
+    adapter: Adapter,
+    catalog: Catalog,
+    backbone: str | Path,
+    card: Mapping[str, Any],
+) -> None:
+    """Writes a planner folder; planner.json last, so that a folder that has it is whole.
+
+    `card` holds what training knows (spec, prompts, LoRA, stages, scores); the format version and
+    the hashes are added here. Other files of the folder are left alone.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / PLANNER).unlink(missing_ok=True)
+    save_catalog(catalog, folder / CATALOG)
+    with written(folder / ADAPTER) as temporary:
+        save_file(flatten_adapter(adapter), temporary)
+    with written_folder(folder / TOKENIZER) as temporary:
+        for name in _TOKENIZER_FILES:
+            if (Path(backbone) / name).is_file():
+                shutil.copy(Path(backbone) / name, temporary / name)
+    write_json(
+        folder / PLANNER,
+        {
+            "format": FORMAT,
+            "backbone": {"path": str(backbone), "content_hash": content_hash(backbone)},
+            "adapter_hash": file_hash(folder / ADAPTER),
+            "catalog_hash": catalog.content_hash(),
+            **card,
+        },
+    )
+
+
+def load_planner_folder(folder: str | Path, backbone: str | Path | None = None) -> Stored:
+    """Reads a planner folder and checks it against its backbone.
+
+    The backbone is looked for where `backbone` says, else where planner.json says: as given, then
+    relative to the planner folder.
+
+    Raises:
+      GraftError: a file is missing or damaged, the folder is of a newer format, or the backbone is
+        gone or not the one the planner was trained on.
+    """
+    folder = Path(folder)
+    path = folder / PLANNER
+    if not path.is_file():
+        raise GraftError(
+            f"{folder}: is no planner folder (no {PLANNER}); give the run folder of a finished "
+            "training, such as runs/quickstart"
+        )
+    card = read_json(path)
+    if not isinstance(card, dict) or not isinstance(card.get("backbone"), dict):
+        raise GraftError(f"{path}: is not a planner's card; train or copy the planner again")
+    if card.get("format") != FORMAT:
+        raise GraftError(
+            f"{path}: format {card.get('format')!r} is not {FORMAT}; use the version of graft-jax "
+            "that wrote it"
+        )
+    catalog = load_catalog(folder / CATALOG)
+    file = folder / ADAPTER
+    try:
+        intact = file_hash(file) == card.get("adapter_hash")
+        flat = load_file(file) if intact else {}
+    except (OSError, SafetensorError) as error:
+        raise GraftError(f"{file}: cannot be read ({error}); copy the planner again") from error
+    if not intact:
+        raise GraftError(
+            f"{file}: differs from what {PLANNER} describes; the folder was copied in part, copy "
+            "it again"
+        )
+    lora = card["lora"]
+    adapter = unflatten_adapter(flat, lora["alpha"] / lora["rank"], str(file))
+    where = _find_backbone(folder, card["backbone"], backbone)
+    found = content_hash(where)
+    if found != card["backbone"]["content_hash"]:
+        raise GraftError(
+            f"{where}: is not the backbone this planner was trained on (that was "
+            f"{card['backbone']['path']}, content {card['backbone']['content_hash'][:12]}; this is "
+            f"{found[:12]}); give the right folder with --backbone"
+        )
+    return Stored(card, catalog, adapter, where)
+
+
+def _find_backbone(
+    folder: Path, reference: Mapping[str, str], given: str | os.PathLike[str] | None
+) -> Path:
+    tried = [Path(given)] if given is not None else []
+    if given is None:
+        tried = [Path(reference["path"]), folder / reference["path"]]
+    for candidate in tried:
+        if (candidate / "config.json").is_file():
+            return candidate
+    raise GraftError(
+        f"{folder}: its backbone is not at {' or '.join(map(str, tried))}; fetch it (python "
+        "data_prep/backbone.py --help) or give its folder with --backbone"
+    )

@@ -12,7 +12,7 @@ class GraftError(ValueError):
 
 
 def run_cli(main: Callable[[], int | None]) -> None:
-    """Runs a script's `main` and exits with what it returns (or 0), 2 for bad input, 130 for Ctrl-C."""
+    """Runs a script's `main` and exits: 0 or what it returns, 2 for bad input, 130 for Ctrl-C."""
     try:
         code = main() or 0
     except GraftError as error:

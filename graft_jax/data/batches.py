@@ -6,12 +6,12 @@ i + 1 is tool i.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-import jax
 import numpy as np
 from flax import struct
 
-Array = jax.Array | np.ndarray  # made by NumPy, on the devices in a step
+Array = Any  # made by NumPy, a jax.Array in a step
 
 
 @struct.dataclass

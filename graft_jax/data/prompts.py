@@ -19,8 +19,8 @@ GROUNDING_SYSTEM = "Name the tool."
 QUERY = "Query: "
 SOLUTION = "\nReference solution:\n"
 STEP = "Step {number}: "
-STEP_TOOL = " Tool: "
-SEQUENCE = "\nTool sequence: "
+STEP_TOOL = " Tool:"
+SEQUENCE = "\nTool sequence:"
 AGAIN = "\nOutput this tool sequence."
 
 
@@ -90,8 +90,7 @@ class Prompts:
         if len(subtasks) == len(tools):
             for number, (subtask, tool) in enumerate(zip(subtasks, tools, strict=True), start=1):
                 step = ("\n" if number > 1 else "") + STEP.format(number=number) + subtask.strip()
-                body += [*self._text(step + STEP_TOOL.rstrip()), *self._text(" ")]
-                body.append(self._vocabulary + tool)
+                body += [*self._text(step + STEP_TOOL), self._vocabulary + tool]
         body += self._text(SEQUENCE)
         body += [self._vocabulary + tool for tool in tools]
         body += self._text(AGAIN)

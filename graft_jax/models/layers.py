@@ -70,6 +70,72 @@ def _backward(
 _product.defvjp(_forward, _backward)
 
 
+@jax.custom_vjp
+def adapted_matmul(x: jax.Array, inner: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
+    """x W + inner B in one product: [x, inner] [W; B]. Float32 [..., out].
+
+    x [..., in], inner [..., R], W [in, out] frozen, B [R, out] in W's dtype. A thin product of its
+    own would cost as much as writing its output, which is as wide as the large product's.
+    """
+    return _adapted_forward(x, inner, w, b)[0]
+
+
+def _adapted_forward(
+    x: jax.Array, inner: jax.Array, w: jax.Array, b: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    joined = jnp.concatenate([x.astype(w.dtype), inner.astype(w.dtype)], axis=-1)
+    y = matmul(joined, jnp.concatenate([w, b]))
+    return y, (joined, w, b, jnp.zeros((0,), x.dtype), jnp.zeros((0,), inner.dtype))
+
+
+def _adapted_backward(
+    saved: tuple[jax.Array, ...], dy: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    joined, w, b, like_x, like_inner = saved
+    width = w.shape[0]
+    flat = joined.reshape(-1, joined.shape[-1])
+    d_rows = dy.reshape(-1, dy.shape[-1]).astype(w.dtype)
+    d_joined = _dot(d_rows, jnp.concatenate([w, b]), 1, 1).reshape(joined.shape)
+    dw = _dot(flat[:, :width], d_rows, 0, 0).astype(w.dtype)
+    db = _dot(flat[:, width:], d_rows, 0, 0).astype(b.dtype)
+    dx, d_inner = d_joined[..., :width], d_joined[..., width:]
+    return dx.astype(like_x.dtype), d_inner.astype(like_inner.dtype), dw, db
+
+
+adapted_matmul.defvjp(_adapted_forward, _adapted_backward)
+
+
+@jax.custom_vjp
+def swiglu(gate: jax.Array, up: jax.Array, like: jax.Array) -> jax.Array:
+    """silu(gate) · up, in the dtype of `like`, the weights that read it.
+
+    Keeps gate and up for the backward pass in that dtype and nothing else: the widest values of a
+    block are those whose storing costs most.
+    """
+    return _swiglu_forward(gate, up, like)[0]
+
+
+def _swiglu_forward(
+    gate: jax.Array, up: jax.Array, like: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    out = (jax.nn.silu(gate) * up).astype(like.dtype)
+    return out, (gate.astype(like.dtype), up.astype(like.dtype), like)
+
+
+def _swiglu_backward(
+    saved: tuple[jax.Array, ...], d_out: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    gate, up, like = (saved[0].astype(jnp.float32), saved[1].astype(jnp.float32), saved[2])
+    d_out = d_out.astype(jnp.float32)
+    sigmoid = jax.nn.sigmoid(gate)
+    d_up = d_out * gate * sigmoid
+    d_gate = d_out * up * sigmoid * (1 + gate * (1 - sigmoid))
+    return d_gate, d_up, jnp.zeros_like(like)
+
+
+swiglu.defvjp(_swiglu_forward, _swiglu_backward)
+
+
 def rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
     """Root-mean-square norm over the last axis, in float32: x / sqrt(mean(x²) + eps) · scale."""
     x = x.astype(jnp.float32)

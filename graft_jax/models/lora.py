@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from graft_jax.errors import GraftError
-from graft_jax.models.layers import matmul
+from graft_jax.models.layers import adapted_matmul, matmul
 from graft_jax.models.spec import ModelSpec
 
 # Linear maps of a block by the input they share.
@@ -90,21 +90,21 @@ def linear(
 
     `adapter` is one layer of `Lora.layers`, or None for the base alone (or merged weights).
     """
+    group = (adapter or {}).get(name, {})
+    adapted = members(group, name)
+    if adapted:
+        dtype = weights[adapted[0]].dtype
+        inner = matmul(x, group["a"].astype(dtype)) * scale
+        rank = inner.shape[-1] // len(adapted)
     outputs = []
-    group = (adapter or {}).get(name)
-    adapted: tuple[str, ...] = ()
-    inner = None
-    if group is not None:
-        adapted = members(group, name)
-        inner = matmul(x, group["a"].astype(weights[adapted[0]].dtype)) * scale
     for member in GROUPS[name]:
         w = weights[member]
-        y = matmul(x, w)
-        if group is not None and member in adapted:
-            rank = group[member].shape[0]
+        if member in adapted:
             start = adapted.index(member) * rank
-            assert inner is not None
-            y = y + matmul(inner[..., start : start + rank], group[member].astype(w.dtype))
+            own = inner[..., start : start + rank]
+            y = adapted_matmul(x, own, w, group[member].astype(w.dtype))
+        else:
+            y = matmul(x, w)
         if f"{member}_bias" in weights:
             y = y + weights[f"{member}_bias"]
         outputs.append(y)

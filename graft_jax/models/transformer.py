@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from graft_jax.models.layers import rms_norm, rotary_table, rotate
+from graft_jax.models.layers import rms_norm, rotary_table, rotate, swiglu
 from graft_jax.models.lora import Lora, linear
 from graft_jax.models.spec import ModelSpec
 
@@ -80,4 +80,4 @@ def _block(
     hidden = hidden + linear(out.reshape(*hidden.shape[:-1], -1), weights, "o", adapter, scale)[0]
     normed = rms_norm(hidden, weights["mlp_norm"], spec.eps)
     gate, up = linear(normed, weights, "gate_up", adapter, scale)
-    return hidden + linear(jax.nn.silu(gate) * up, weights, "down", adapter, scale)[0]
+    return hidden + linear(swiglu(gate, up, weights["down"]), weights, "down", adapter, scale)[0]

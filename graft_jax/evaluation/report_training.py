@@ -36,11 +36,12 @@ def stages_section(run: RunFolder) -> list[str]:
         lines += [f"{_listed(missing)} {verb} not run, or left no metrics.", ""]
     for stage in stages:
         lines += _numbers(run, stage)
-    for step, stage, name, figures in run.measurements():
-        rows = [[plain(key), _figure(value)] for key, value in figures.items()]
-        lines += [f"Measured at update {step}, stage {plain(stage)}: {plain(name)}.", ""]
-        lines += [markdown_table(["Figure", "Value"], rows)]
-    return lines + _edges(run)
+    lines += _edges(run)
+    if "teacher" in run.reports:
+        flat = _leaves(run.reports["teacher"])
+        lines += ["### How the teacher reads its context, before distillation", ""]
+        lines += [markdown_table(["Figure", "Value"], [[plain(k), v] for k, v in flat.items()])]
+    return lines
 
 
 def _losses(run: RunFolder, stages: tuple[str, ...]) -> list[str]:
@@ -96,19 +97,27 @@ def _numbers(run: RunFolder, stage: str) -> list[str]:
 
 def _edges(run: RunFolder) -> list[str]:
     lines = ["### Edges recovered from hidden states", ""]
-    parts = {k: v for k, v in (run.edges or {}).items() if isinstance(v, dict)}
-    if not parts:
-        return [*lines, "Edge recovery was not measured (no `scores/edges.json`).", ""]
+    if "edges" not in run.reports:
+        return [*lines, "Edge recovery was not measured: the stage did not run.", ""]
+    before = run.reports.get("edges_before", {})
     rows = [
         [
             plain(name.replace("_", " ")),
-            part.get("edges"),
-            number(part.get("auc"), 4),
-            number(part.get("precision_at_out_degree"), 4),
+            part["edges"],
+            number(before.get(name, {}).get("auc"), 4),
+            number(part["auc"], 4),
+            number(part["precision_at_out_degree"], 4),
         ]
-        for name, part in parts.items()
+        for name, part in run.reports["edges"].items()
     ]
-    return [*lines, markdown_table(["Edges", "n", "AUC", "Precision at out-degree"], rows)]
+    head = ["Edges", "n", "AUC before the stage", "AUC after it", "Precision at out-degree"]
+    return [
+        *lines,
+        "Held-out edges are kept from the loss. Reverse: one-way edges against their own reverse; "
+        "its precision is the share scored above it.",
+        "",
+        markdown_table(head, rows),
+    ]
 
 
 def provenance_section(run: RunFolder) -> list[str]:
@@ -152,8 +161,14 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return flat
 
 
-def _figure(value: Any) -> str:
-    return number(value, 4) if isinstance(value, float) else plain(value)
+def _leaves(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    leaves: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            leaves |= _leaves(item, f"{prefix}{key}.")
+        else:
+            leaves[f"{prefix}{key}"] = number(item, 4) if isinstance(item, float) else plain(item)
+    return leaves
 
 
 def _listed(names: list[str]) -> str:

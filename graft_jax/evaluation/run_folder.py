@@ -1,4 +1,4 @@
-"""What lies in a run folder, read for its report: planner.json, metrics.jsonl, scores/*.json.
+"""What lies in a run folder, for its report: planner.json, metrics.jsonl, scores/, reports/.
 
 Any of them may be missing (a stage switched off, nothing evaluated yet); what is there must be
 sound. Must not know how a report looks.
@@ -16,20 +16,19 @@ from graft_jax.evaluation.score_files import is_score_file, read_scores
 from graft_jax.io.files import read_json
 
 STAGES = ("grounding", "edges", "sft", "distill")
-EDGES_FILE = "edges.json"
 PICTURES = "pictures"
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
     """`card` is planner.json (empty if absent), `rows` the lines of metrics.jsonl, `scores` the
-    score files by their stem, `edges` the edge recovery of scores/edges.json."""
+    score files by their stem, `reports` what stages measured of themselves (reports/*.json)."""
 
     path: Path
     card: dict[str, Any]
     rows: tuple[dict[str, Any], ...]
     scores: dict[str, dict[str, Any]]
-    edges: dict[str, Any] | None
+    reports: dict[str, dict[str, Any]]
 
     def stages(self) -> tuple[str, ...]:
         """Stages that have training lines: the known ones in run order, then any other."""
@@ -58,16 +57,6 @@ class RunFolder:
         ]
         return [step for step, _ in sorted(rows)], [em for _, em in sorted(rows)]
 
-    def measurements(self) -> list[tuple[int, str, str, dict[str, Any]]]:
-        """(step, stage, name, figures) of lines that hold a named set of figures other than
-        validation, such as what the teacher reaches before distillation starts."""
-        return [
-            (row["step"], row["stage"], key, value)
-            for row in self.rows
-            for key, value in row.items()
-            if isinstance(value, dict) and key != "validation"
-        ]
-
 
 def read_run(folder: str | Path) -> RunFolder:
     """Reads a run folder.
@@ -83,16 +72,14 @@ def read_run(folder: str | Path) -> RunFolder:
     if not isinstance(card, dict):
         raise GraftError(f"{card_path}: is not a JSON object; train again or fetch the file again")
     scores: dict[str, dict[str, Any]] = {}
-    edges = None
     for path in sorted((folder / "scores").glob("*.json")):
         content = read_json(path)
         if is_score_file(content):
             scores[path.stem] = read_scores(path)
-        elif path.name == EDGES_FILE and isinstance(content, dict):
-            edges = content
         else:
             raise GraftError(f"{path}: is not a score file; take it out of scores/ or score again")
-    return RunFolder(folder, card, tuple(_read_rows(folder / "metrics.jsonl")), scores, edges)
+    reports = {path.stem: read_json(path) for path in sorted((folder / "reports").glob("*.json"))}
+    return RunFolder(folder, card, tuple(_read_rows(folder / "metrics.jsonl")), scores, reports)
 
 
 def _read_rows(path: Path) -> Sequence[dict[str, Any]]:

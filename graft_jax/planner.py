@@ -37,7 +37,7 @@ from graft_jax.models.spec import ModelSpec
 from graft_jax.models.tool_tokens import ToolRows, init_tool_rows
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
 Constrain = Literal["graph", "tools", "off"]
 Message = Mapping[str, Any]
@@ -110,7 +110,7 @@ class Planner:
     spec: ModelSpec
     catalog: Catalog
     rows: tuple[str | None, ...]
-    tokenizer: "PreTrainedTokenizerFast"
+    tokenizer: "PreTrainedTokenizerBase"
     prompts: Prompts
     card: dict[str, Any]
 

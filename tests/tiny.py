@@ -93,13 +93,13 @@ def make_adapter(
     seed: int = 0,
 ) -> Adapter:
     """An adapter as after training: nothing in it is zero, and alpha is not the rank."""
-    keys = iter(jax.random.split(jax.random.key(seed), 1000))
+    rng = np.random.default_rng(seed)
 
     def random(shape: Sequence[int], scale: float) -> jax.Array:
-        return scale * jax.random.normal(next(keys), shape)
+        return jnp.asarray((scale * rng.standard_normal(shape)).astype(np.float32))
 
-    lora = init_lora(next(keys), spec, rank, alpha, targets)
-    lora = jax.tree.map(lambda array: array + random(array.shape, 0.1), lora)
+    empty = jax.eval_shape(lambda: init_lora(jax.random.key(0), spec, rank, alpha, targets))
+    lora = jax.tree.map(lambda array: random(array.shape, 0.15), empty)
     shape = (capacity, spec.width)
     return Adapter(
         lora=lora,

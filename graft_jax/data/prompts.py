@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from graft_jax.io.tokenizer import chat_frame, encode_text
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
 # The words around a request. Short: a frame longer than the request costs more than the request.
 STUDENT_SYSTEM = "Plan the tools."
@@ -51,7 +51,7 @@ class Prompts:
     """
 
     def __init__(
-        self, tokenizer: "PreTrainedTokenizerFast", vocabulary: int, max_query_tokens: int
+        self, tokenizer: "PreTrainedTokenizerBase", vocabulary: int, max_query_tokens: int
     ) -> None:
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary

@@ -6,10 +6,10 @@ VENV ?= .venv
 VENV_TORCH ?= .venv-torch
 PIP_ARGS ?=
 PYTEST_ARGS ?=
-QUERY ?= See what ticket 920 is about, sum it up and give me that in Spanish.
+QUERY ?= See what ticket 920 is about and give me the gist in Spanish.
 
 BIN := $(VENV)/bin
-PIP := -m pip --quiet --disable-pip-version-check install $(PIP_ARGS)
+PIP := -m pip -qq --disable-pip-version-check install $(PIP_ARGS)
 PACKAGING := requirements.txt setup.cfg pyproject.toml
 BACKBONE := backbones/smollm2-135m/backbone.json
 DATA_MADE := data/quickstart/manifest.json

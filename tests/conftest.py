@@ -17,6 +17,8 @@ from graft_jax.models.spec import ModelSpec
 
 # Read when JAX first asks for its devices. Code that shards nothing stays on the first one.
 jax.config.update("jax_num_cpu_devices", 4)
+# Nearly all of the tests' time is compilation. This halves it and changes no arithmetic.
+jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

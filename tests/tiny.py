@@ -223,3 +223,16 @@ def write_data(folder: Path) -> Path:
     for split, part in {"train": (0, 24), "validation": (24, 30), "test": (30, 36)}.items():
         save_examples(examples[slice(*part)], folder / f"{split}.jsonl")
     return folder
+
+
+def assert_trees_close(actual: Any, wanted: Any, tolerance: float) -> None:
+    """Every leaf equals its counterpart within `tolerance` times the counterpart's largest value."""
+
+    def check(path: Any, one: Any, other: Any) -> None:
+        one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
+        assert one.shape == other.shape, f"{jax.tree_util.keystr(path)}: {one.shape} {other.shape}"
+        error, size = np.abs(one - other).max(initial=0.0), np.abs(other).max(initial=0.0)
+        assert error <= tolerance * max(size, 1e-3), f"{jax.tree_util.keystr(path)}: {error} {size}"
+
+    assert jax.tree.structure(actual) == jax.tree.structure(wanted)
+    jax.tree_util.tree_map_with_path(check, actual, wanted)

@@ -280,7 +280,7 @@ def _check_tokenizer(
 def _generation(steps: int, layout: Layout, spec: ModelSpec, pad_id: int | None) -> dict[str, Any]:
     """generation_config.json: greedy plans of 1 to `steps` tools, as the planner makes them."""
     end = spec.eos_ids[0]
-    config = {
+    config: dict[str, Any] = {
         "do_sample": False,
         "eos_token_id": end,
         "pad_token_id": end if pad_id is None else pad_id,

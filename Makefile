@@ -106,6 +106,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 
 results: $(VENV)/.installed
+	@test -n "$(wildcard results/*.json)" || { echo "results/ holds no JSON file; make one with launch/evaluate.py --store" >&2; exit 2; }
 	$(BIN)/python launch/results.py --readme README.md $(sort $(wildcard results/*.json))
 
 clean:

@@ -98,7 +98,9 @@ def test_the_gated_unit_and_its_backward_pass_are_the_plain_ones(dtype) -> None:
 def test_the_norm_is_numpys() -> None:
     x, scale = 10 * random(3, 8), random(8, seed=1)
     np.testing.assert_allclose(
-        rms_norm(x, scale, 1e-5), numpy_llama.rms_norm(*map(np.asarray, (x, scale)), 1e-5), rtol=1e-5
+        rms_norm(x, scale, 1e-5),
+        numpy_llama.rms_norm(*map(np.asarray, (x, scale)), 1e-5),
+        rtol=1e-5,
     )
     assert np.isfinite(jax.grad(lambda x: rms_norm(x, scale, 1e-5).sum())(jnp.zeros((2, 8)))).all()
 

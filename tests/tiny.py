@@ -226,7 +226,7 @@ def write_data(folder: Path) -> Path:
 
 
 def assert_trees_close(actual: Any, wanted: Any, tolerance: float) -> None:
-    """Every leaf equals its counterpart within `tolerance` times the counterpart's largest value."""
+    """Every leaf equals its counterpart within `tolerance` times its largest value."""
 
     def check(path: Any, one: Any, other: Any) -> None:
         one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)

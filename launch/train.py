@@ -8,20 +8,24 @@ import argparse
 import os
 import sys
 
-from graft_jax.errors import run_cli
+from graft_jax.errors import GraftError, run_cli
+
+EXAMPLE = "configs/quickstart.py"  # whose values --help shows
 
 
 def main() -> int:
     """Reads the flags, trains, and says where the planner is."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], add_help=False)
-    parser.add_argument("--config", required=True, help="a Python file that sets `config`")
+    parser.add_argument("--config", help="a Python file that sets `config`")
     arguments, overrides = parser.parse_known_args()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", ".cache/jax")
     from graft_jax.config import load_config
     from graft_jax.training.loop import Stopped
     from graft_jax.training.train import train
 
-    config = load_config(arguments.config, overrides)
+    if arguments.config is None and not {"-h", "--help"} & set(overrides):
+        raise GraftError("--config is missing; give a file of configs/")
+    config = load_config(arguments.config or EXAMPLE, overrides)
     try:
         train(config)
     except Stopped:

@@ -3,7 +3,6 @@
 The only file that imports Orbax. Knows trees and JSON, nothing of stages.
 """
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,3 @@ class Checkpoints:
                 f"{self._folder / str(step)}: the checkpoint cannot be restored ({error}); delete "
                 "that folder to continue from the one before it"
             ) from error
-
-
-def remove_checkpoints(folder: str | Path) -> None:
-    """Deletes a run's checkpoints, once its planner is written."""
-    shutil.rmtree(folder, ignore_errors=True)

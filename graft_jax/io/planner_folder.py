@@ -27,7 +27,12 @@ PLANNER, CATALOG, ADAPTER, TOKENIZER = (
     "adapter.safetensors",
     "tokenizer",
 )
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +105,11 @@ def load_planner_folder(folder: str | Path, backbone: str | Path | None = None) 
             "that wrote it"
         )
     catalog = load_catalog(folder / CATALOG)
+    if catalog.content_hash() != card.get("catalog_hash"):
+        raise GraftError(
+            f"{folder / CATALOG}: is not the catalog this planner was trained on; put the original "
+            "back, and change tools with graft_jax.add_tool and remove_tool, or train again"
+        )
     file = folder / ADAPTER
     try:
         intact = file_hash(file) == card.get("adapter_hash")

@@ -5,6 +5,7 @@ and the weights. So a run that is killed at any moment goes on from its last che
 weights, bit for bit on a CPU, as one that was not.
 """
 
+import contextlib
 import dataclasses
 import math
 import signal
@@ -99,7 +100,7 @@ def run_stages(
         notes = {"fingerprint": fingerprint, "position": dataclasses.asdict(position)}
         checkpoints.save(step, state, notes)
 
-    with _signals() as stop_asked:
+    with contextlib.closing(records), _signals() as stop_asked:
         for index, stage in enumerate(stages):
             if position.stage == FINISHED or index < names.index(position.stage):
                 continue
@@ -138,7 +139,6 @@ def run_stages(
                     save(offset + done)
                     drain.restart()
                     if stop_asked():
-                        records.close()
                         raise Stopped
             drain.all()
             ended = state.adapter if state.best is None else state.best
@@ -156,9 +156,7 @@ def run_stages(
                 state = _begin(stage, ended, mesh)
             save(end)
             if stop_asked() and position.stage != FINISHED:
-                records.close()
                 raise Stopped
-    records.close()
     return state.adapter
 
 
@@ -252,8 +250,7 @@ class _Drain:
         if not math.isfinite(values["loss"]):
             raise GraftError(
                 f"{self._stage.name}: the loss of step {step} is {values['loss']}; lower "
-                f"--{self._stage.name}.optimizer.lora-rate and start again from the last "
-                "checkpoint with the same command, or anew in another --run"
+                f"--{self._stage.name}.optimizer.lora-rate or .rows-rate and train into another --run"
             )
         now = time.perf_counter()
         rate = tokens / (now - self._clock)

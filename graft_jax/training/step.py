@@ -49,7 +49,7 @@ def make_step(loss: Loss, optimizer: optax.GradientTransformation) -> Step:
         (value, metrics), grads = jax.value_and_grad(loss, has_aux=True)(adapter, base, inputs)
         updates, opt = optimizer.update(grads, opt, adapter)
         adapter = optax.apply_updates(adapter, updates)
-        metrics = {"loss": value, "grad_norm": optax.global_norm(grads), **metrics}
+        metrics = {"loss": value, "grad_norm": optax.tree.norm(grads), **metrics}
         return (step + 1, adapter, opt), metrics
 
     def step(

@@ -30,7 +30,7 @@ from graft_jax.decoding.requests import (
 from graft_jax.errors import GraftError
 from graft_jax.io.huggingface import load_base, read_spec
 from graft_jax.io.planner_folder import TOKENIZER, load_planner_folder
-from graft_jax.io.tokenizer import encode_text, entries, load_tokenizer
+from graft_jax.io.tokenizer import encode_text, ending_plans, entries, load_tokenizer
 from graft_jax.models.adapter import Params
 from graft_jax.models.lora import merge
 from graft_jax.models.spec import ModelSpec
@@ -135,12 +135,12 @@ def load(
     """
     stored = load_planner_folder(folder, backbone)
     card = stored.card
-    spec = read_spec(stored.backbone)
+    tokenizer = load_tokenizer(Path(folder) / TOKENIZER)
+    spec = ending_plans(read_spec(stored.backbone), tokenizer)
     base = load_base(stored.backbone, spec, jnp.dtype(dtype or card["config"]["dtype"]))
     params = Params(
         base=jax.jit(merge)(base, stored.adapter.lora), lora=None, tools=stored.adapter.tools
     )
-    tokenizer = load_tokenizer(Path(folder) / TOKENIZER)
     size = card["capacity"]
     names: list[str | None] = [*stored.catalog.names]
     return Planner(
@@ -304,7 +304,7 @@ def _unconstrained_plan(
     tokens: np.ndarray,
     scores: np.ndarray,
 ) -> Plan:
-    ends = np.flatnonzero(tokens == planner.spec.eos_ids[0])
+    ends = np.flatnonzero(tokens == planner.spec.end_id)
     length = int(ends[0]) if len(ends) else len(tokens)
     steps: list[Step] = []
     words = 0

@@ -10,7 +10,7 @@ import tiny
 from graft_jax.catalog.catalog import load_catalog
 from graft_jax.data.examples import CATALOG_FILE, load_splits
 from graft_jax.io.huggingface import load_base, read_spec
-from graft_jax.io.tokenizer import end_of_plan_id, entries, load_tokenizer
+from graft_jax.io.tokenizer import ending_plans, entries, load_tokenizer
 
 
 def test_the_backbone_is_read_as_it_was_made(
@@ -23,7 +23,7 @@ def test_the_backbone_is_read_as_it_was_made(
 
 def test_the_tokenizer_has_a_token_a_byte(tiny_backbone: Path) -> None:
     tokenizer = load_tokenizer(tiny_backbone)
-    assert end_of_plan_id(tokenizer) == tiny.EOS
+    assert ending_plans(tiny.make_spec(), tokenizer).end_id == tiny.EOS
     assert entries(tokenizer) == tiny.WORDS
     assert tokenizer.decode(tokenizer.encode("Łódź 12")) == "Łódź 12"
 

@@ -183,7 +183,7 @@ def _run(
 
     def select(state: _State) -> _State:
         step = state.step
-        logits = restricted_logits(params.base, params.tools, state.hidden, spec.eos_ids[0], valid)
+        logits = restricted_logits(params.base, params.tools, state.hidden, spec.end_id, valid)
         log_probs = jax.nn.log_softmax(logits, axis=-1)
         open_tools = (limits.allowed & limits.reach[step])[:, None]
         can_end = jnp.broadcast_to(step >= limits.min_steps, state.done.shape)
@@ -222,7 +222,7 @@ def _run(
         )
 
     def feed_and_select(state: _State) -> _State:
-        token = entry_tokens(state.last, spec.eos_ids[0], spec.vocab_size)
+        token = entry_tokens(state.last, spec.end_id, spec.vocab_size)
         hidden, cache = step_pass(params, spec, state.cache, token, state.step - 1)
         return select(dataclasses.replace(state, hidden=hidden, cache=cache))
 
@@ -257,7 +257,7 @@ def decode_unconstrained(
     """
     valid = unpack(index.valid)
     hidden, cache = prompt_pass(params, spec, ids, lengths, 1, steps)
-    eos = spec.eos_ids[0]
+    eos = spec.end_id
     tokens = jnp.full((ids.shape[0], steps), eos, jnp.int32)
     scores = jnp.zeros(tokens.shape)
     done = jnp.zeros(ids.shape[0], bool)

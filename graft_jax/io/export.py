@@ -28,7 +28,7 @@ from graft_jax.errors import GraftError
 from graft_jax.io.files import read_json, write_json, write_text, written_folder
 from graft_jax.io.huggingface import Leaf, WeightFiles, leaves, read_spec
 from graft_jax.io.planner_folder import TOKENIZER, Stored, load_planner_folder
-from graft_jax.io.tokenizer import chat_frame, encode_text, load_tokenizer
+from graft_jax.io.tokenizer import chat_frame, encode_text, ending_plans, load_tokenizer
 from graft_jax.models.adapter import Adapter
 from graft_jax.models.lora import lora_delta, members
 from graft_jax.models.spec import ModelSpec
@@ -123,8 +123,8 @@ def _export_hf(
     planner: Path, folder: Path, backbone: str | Path | None, dtype: Any, shard_bytes: int
 ) -> Layout:
     stored = load_planner_folder(planner, backbone)
-    spec = read_spec(stored.backbone)
     tokenizer = load_tokenizer(planner / TOKENIZER)
+    spec = ending_plans(read_spec(stored.backbone), tokenizer)
     layout = make_layout(stored.catalog.names, tokenizer.get_vocab(), spec.vocab_size)
     config = read_json(stored.backbone / "config.json") | {"vocab_size": layout.rows}
     if dtype is not None:
@@ -279,7 +279,7 @@ def _check_tokenizer(
 
 def _generation(steps: int, layout: Layout, spec: ModelSpec, pad_id: int | None) -> dict[str, Any]:
     """generation_config.json: greedy plans of 1 to `steps` tools, as the planner makes them."""
-    end = spec.eos_ids[0]
+    end = spec.end_id
     config: dict[str, Any] = {
         "do_sample": False,
         "eos_token_id": end,
@@ -296,7 +296,7 @@ def _about(
     stored: Stored, layout: Layout, spec: ModelSpec, tokenizer: "PreTrainedTokenizerBase"
 ) -> dict[str, Any]:
     """graft.json: tools <-> ids, the ids a plan consists of, and how a prompt is made."""
-    end = spec.eos_ids[0]
+    end = spec.end_id
     words = stored.card["prompts"]
     prefix, after = chat_frame(tokenizer, words["student_system"])
     before = prefix + encode_text(tokenizer, words["query"])

@@ -3,11 +3,12 @@
 Knows Hugging Face's tokenizers and chat templates; nothing of tools, prompts or weights.
 """
 
+import dataclasses
 import datetime
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ import jinja2
 import tokenizers
 
 from graft_jax.errors import GraftError
+from graft_jax.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -25,7 +27,6 @@ os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 # Templates that print the date always print this one: nothing depends on the clock.
 _DATE = datetime.datetime(2024, 7, 26)
 _SLOT = "{query}"
-_ROLES = ("system", "user", "assistant")
 
 
 def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
@@ -62,9 +63,14 @@ def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
     return tokenizer
 
 
-def end_of_plan_id(tokenizer: "PreTrainedTokenizerBase") -> int:
-    """The id that ends a plan: the tokenizer's own end-of-sequence token."""
-    return int(tokenizer.eos_token_id)  # type: ignore[arg-type]  # load_tokenizer saw to it
+def ending_plans(spec: ModelSpec, tokenizer: "PreTrainedTokenizerBase") -> ModelSpec:
+    """The spec with the tokenizer's own end-of-sequence token as `end_id`, which ends a plan.
+
+    A backbone may name several, and its config another one first (Llama-3-Instruct does).
+    """
+    end = int(tokenizer.eos_token_id)  # type: ignore[arg-type]  # load_tokenizer saw to it
+    others = tuple(other for other in spec.eos_ids if other != end)
+    return dataclasses.replace(spec, eos_ids=(end, *others))
 
 
 def entries(tokenizer: "PreTrainedTokenizerBase") -> int:
@@ -111,43 +117,6 @@ def chat_frame(
         messages.insert(0, {"role": "system", "content": system})
     prefix, suffix = _cut(tokenizer, _conversation(tokenizer, messages), [slot])
     return prefix, suffix
-
-
-def encode_chat(
-    tokenizer: "PreTrainedTokenizerBase", messages: Sequence[Mapping[str, str]]
-) -> list[int]:
-    """A conversation in the chat template, its messages as data, the answer's opening at its end.
-
-    Args:
-      tokenizer: from `load_tokenizer`.
-      messages: {"role": "system" (first only), "user" or "assistant", "content": text}; the last
-        one is the user's.
-
-    Raises:
-      GraftError: a message of another form, or an order of roles that the template refuses.
-    """
-    for i, message in enumerate(messages):
-        if message.get("role") not in _ROLES or not isinstance(message.get("content"), str):
-            raise GraftError(
-                f"message {i + 1}: must have a role ({', '.join(_ROLES)}) and a text as content"
-            )
-    if not messages or messages[-1]["role"] != "user":
-        raise GraftError("the last message must be the user's")
-    slots = _slots(len(messages), str(tokenizer.chat_template))
-    text_of = dict(zip(slots, (message["content"] for message in messages), strict=True))
-    text = _conversation(
-        tokenizer,
-        [
-            {"role": message["role"], "content": slot}
-            for slot, message in zip(slots, messages, strict=True)
-        ],
-    )
-    slots.sort(key=text.find)  # some templates move the system text to the last user turn
-    first, *others = _cut(tokenizer, text, slots)
-    ids = first
-    for slot, stretch in zip(slots, others, strict=True):
-        ids += encode_text(tokenizer, text_of[slot]) + stretch
-    return ids
 
 
 def _conversation(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str]]) -> str:

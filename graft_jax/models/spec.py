@@ -50,6 +50,11 @@ class ModelSpec:
     qk_norm: bool = False
 
     @property
+    def end_id(self) -> int:
+        """The token that ends a plan."""
+        return self.eos_ids[0]
+
+    @property
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
         """(in, out) of a layer's seven linear maps, by name."""
         d, f = self.width, self.ff_width

@@ -250,7 +250,8 @@ class _Drain:
         if not math.isfinite(values["loss"]):
             raise GraftError(
                 f"{self._stage.name}: the loss of step {step} is {values['loss']}; lower "
-                f"--{self._stage.name}.optimizer.lora-rate or .rows-rate and train into another --run"
+                f"--{self._stage.name}.optimizer.lora-rate or .rows-rate and give "
+                "another --run"
             )
         now = time.perf_counter()
         rate = tokens / (now - self._clock)

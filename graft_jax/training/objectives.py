@@ -34,12 +34,13 @@ class DistillInputs:
 
 
 def token_objective(
-    spec: ModelSpec, words: int, valid: jax.Array, restricted: bool, remat: bool
+    spec: ModelSpec, words: int, valid: jax.Array, restricted: bool, remat_above: int
 ) -> Loss:
     """Grounding and SFT (Eqs. 5, 9): the token mean at label positions.
 
     Over V' = vocabulary and tools, or over tools and end alone with `restricted`. `words` is the
-    number of real vocabulary entries, `valid` bool [M].
+    number of real vocabulary entries, `valid` bool [M]. A batch of more positions than
+    `remat_above` keeps little for its backward pass and computes blocks again (so in all losses).
     """
 
     def loss(
@@ -47,11 +48,16 @@ def token_objective(
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
         params = with_adapter(base, adapter)
         hidden, _ = sequence_pass(
-            params, spec, batch.tokens, batch.positions, batch.segments, remat=remat
+            params,
+            spec,
+            batch.tokens,
+            batch.positions,
+            batch.segments,
+            remat=batch.tokens.size > remat_above,
         )
         hidden = jnp.take_along_axis(hidden, batch.label_pos[..., None], axis=1)
         if restricted:
-            logits = restricted_logits(base, adapter.tools, hidden, spec.eos_ids[0], valid)
+            logits = restricted_logits(base, adapter.tools, hidden, spec.end_id, valid)
             labels = jnp.maximum(batch.labels - spec.vocab_size + 1, 0)
         else:
             logits = full_logits(base, adapter.tools, hidden, words, valid)
@@ -63,7 +69,7 @@ def token_objective(
     return loss
 
 
-def edge_objective(spec: ModelSpec, temperature: float, remat: bool) -> Loss:
+def edge_objective(spec: ModelSpec, temperature: float, remat_above: int) -> Loss:
     """Edge reconstruction (Eqs. 7, 8), averaged over paths."""
 
     def loss(
@@ -75,7 +81,7 @@ def edge_objective(spec: ModelSpec, temperature: float, remat: bool) -> Loss:
             batch.tokens,
             batch.positions,
             batch.segments,
-            remat=remat,
+            remat=batch.tokens.size > remat_above,
         )
         scores = edge_scores(
             penultimate[:, 1:],
@@ -96,20 +102,19 @@ def plan_logits(
     prompts: PromptBatch,
     plans: jax.Array,
     valid: jax.Array,
-    remat: bool = False,
 ) -> jax.Array:
     """Restricted logits of every step of given plans: float32 [B, C, S, M + 1].
 
     plans int [B, C, S] in the restricted space; step s has read the first s entries. Rows stay
     aligned by (row, continuation, step), whatever the prompts' lengths.
     """
-    read = entry_tokens(plans[..., :-1], spec.eos_ids[0], spec.vocab_size)
-    hidden = branch_pass(params, spec, prompts.ids, prompts.lengths, read, remat)
-    return restricted_logits(params.base, params.tools, hidden, spec.eos_ids[0], valid)
+    read = entry_tokens(plans[..., :-1], spec.end_id, spec.vocab_size)
+    hidden = branch_pass(params, spec, prompts.ids, prompts.lengths, read)
+    return restricted_logits(params.base, params.tools, hidden, spec.end_id, valid)
 
 
 def distill_objective(
-    spec: ModelSpec, words: int, valid: jax.Array, weight: float, remat: bool
+    spec: ModelSpec, words: int, valid: jax.Array, weight: float, remat_above: int
 ) -> Loss:
     """Distillation (Eqs. 12, 13): L_sft of the gold plan + λ L_opd of the student's own rollouts.
 
@@ -128,14 +133,15 @@ def distill_objective(
             return jnp.pad(plans, ((0, 0), (0, 0), (0, steps - plans.shape[-1])))
 
         plans = jnp.concatenate([widen(inputs.gold[:, None]), widen(inputs.rollouts)], axis=1)
-        read = entry_tokens(plans[..., :-1], spec.eos_ids[0], spec.vocab_size)
+        read = entry_tokens(plans[..., :-1], spec.end_id, spec.vocab_size)
+        remat = inputs.student.ids.size + read.size > remat_above
         hidden = branch_pass(params, spec, inputs.student.ids, inputs.student.lengths, read, remat)
         gold_hidden = hidden[:, 0, :gold_steps]
-        labels = entry_tokens(inputs.gold, spec.eos_ids[0], spec.vocab_size)
+        labels = entry_tokens(inputs.gold, spec.end_id, spec.vocab_size)
         logits = full_logits(base, adapter.tools, gold_hidden, words, valid)
         total, count = token_loss(logits, labels, inputs.gold_mask)
         own = hidden[:, 1:, : inputs.rollouts.shape[-1]]
-        student = restricted_logits(base, adapter.tools, own, spec.eos_ids[0], valid)
+        student = restricted_logits(base, adapter.tools, own, spec.end_id, valid)
         kl_sum, kl_count = reverse_kl(student, inputs.teacher_logits, inputs.rollout_mask)
         sft, kl = total / count, kl_sum / kl_count
         metrics = {"sft": sft, "kl": kl, **rollout_metrics(inputs)}

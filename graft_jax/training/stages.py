@@ -138,7 +138,9 @@ def _grounding(config: Config, task: Task) -> Stage:
         steps=max(round(settings.epochs * per_epoch), 1),
         batch=batch,
         tokens=_count_tokens,
-        loss=token_objective(task.spec, task.words, task.valid, settings.restricted, config.remat),
+        loss=token_objective(
+            task.spec, task.words, task.valid, settings.restricted, config.remat_above
+        ),
         optimizer=settings.optimizer,
     )
 
@@ -172,7 +174,7 @@ def _edges(config: Config, task: Task) -> Stage:
         steps=settings.steps,
         batch=batch,
         tokens=_count_tokens,
-        loss=edge_objective(task.spec, settings.temperature, config.remat),
+        loss=edge_objective(task.spec, settings.temperature, config.remat_above),
         optimizer=settings.optimizer,
     )
 
@@ -181,7 +183,7 @@ def _sft(config: Config, task: Task) -> Stage:
     settings = config.sft
     vocabulary = task.spec.vocab_size
     targets = [
-        (*(vocabulary + tool for tool in task.plan_ids(example)), task.spec.eos_ids[0])
+        (*(vocabulary + tool for tool in task.plan_ids(example)), task.spec.end_id)
         for example in task.train
     ]
     student = [
@@ -220,7 +222,9 @@ def _sft(config: Config, task: Task) -> Stage:
         steps=max(round(settings.epochs * per_epoch), 1),
         batch=batch,
         tokens=_count_tokens,
-        loss=token_objective(task.spec, task.words, task.valid, settings.restricted, config.remat),
+        loss=token_objective(
+            task.spec, task.words, task.valid, settings.restricted, config.remat_above
+        ),
         optimizer=settings.optimizer,
         validated=True,
     )
@@ -246,7 +250,9 @@ def _distill(config: Config, task: Task, mesh: Mesh) -> Stage:
         steps=max(round(settings.epochs * per_epoch), 1),
         batch=batch,
         tokens=lambda batch: int(batch.student.lengths.sum() + batch.teacher.lengths.sum()),
-        loss=distill_objective(task.spec, task.words, task.valid, settings.weight, config.remat),
+        loss=distill_objective(
+            task.spec, task.words, task.valid, settings.weight, config.remat_above
+        ),
         optimizer=settings.optimizer,
         prepare=make_prepare(config, task, mesh),
         validated=True,

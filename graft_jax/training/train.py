@@ -22,7 +22,7 @@ from graft_jax.io.checkpoint import Checkpoints
 from graft_jax.io.files import locked, read_json, write_json
 from graft_jax.io.huggingface import content_hash, load_base, read_spec
 from graft_jax.io.planner_folder import PLANNER, load_planner_folder, save_planner
-from graft_jax.io.tokenizer import encode_text, entries, load_tokenizer
+from graft_jax.io.tokenizer import encode_text, ending_plans, entries, load_tokenizer
 from graft_jax.models.adapter import Adapter, flatten_adapter, init_adapter
 from graft_jax.models.passes import with_adapter
 from graft_jax.sharding import base_sharding, make_mesh
@@ -73,6 +73,7 @@ def train(config: Config, console: Console | None = None) -> Path:
     # The frozen side: mesh, base, tokenizer, prompts.
     mesh = make_mesh(**dataclasses.asdict(config.mesh))
     tokenizer = load_tokenizer(config.backbone)
+    spec = ending_plans(spec, tokenizer)
     base = load_base(
         config.backbone,
         spec,

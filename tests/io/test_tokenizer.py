@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
@@ -13,9 +14,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 from graft_jax.errors import GraftError
 from graft_jax.io.tokenizer import (
     chat_frame,
-    encode_chat,
     encode_text,
-    end_of_plan_id,
+    ending_plans,
     entries,
     load_tokenizer,
 )
@@ -205,42 +205,6 @@ def test_encode_text_leaves_the_tokenizer_as_it_was(load: Load) -> None:
     assert tokenizer.encode("<|im_end|>", add_special_tokens=False) == before == [2]
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_a_single_message_as_chat_is_the_framed_query(load: Load, name: str) -> None:
-    tokenizer = load(chat_template=TEMPLATES[name], bos_token="<|endoftext|>")
-    prefix, suffix = chat_frame(tokenizer, None)
-    framed = prefix + encode_text(tokenizer, QUERY) + suffix
-    assert encode_chat(tokenizer, [{"role": "user", "content": QUERY}]) == framed
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_chat_messages_are_data(load: Load, name: str) -> None:
-    tokenizer = load(chat_template=TEMPLATES[name], bos_token="<|endoftext|>")
-
-    def chat(text: str) -> list[int]:
-        messages = [("system", SYSTEM), ("user", "Hello"), ("assistant", text), ("user", QUERY)]
-        return encode_chat(tokenizer, [{"role": r, "content": c} for r, c in messages])
-
-    assert chat("x<|im_end|>").count(2) == chat("x").count(2)
-    text = tokenizer.decode(chat("x<|im_end|>"))
-    assert all(part in text for part in (SYSTEM, "Hello", "x<|im_end|>", QUERY))
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [],
-        [{"role": "assistant", "content": "hi"}],
-        [{"role": "tool", "content": "hi"}],
-        [{"role": "user", "content": None}],
-        [{"content": "hi"}],
-    ],
-)
-def test_bad_messages_are_refused(load: Load, messages: Any) -> None:
-    with pytest.raises(GraftError, match="message"):
-        encode_chat(load(), messages)
-
-
 def test_templates_that_cannot_frame_a_query_are_refused(load: Load) -> None:
     for template, words in (
         ("{{ messages[-1]['content'] }}{{ messages[-1]['content'] }}", "2 times"),
@@ -254,7 +218,9 @@ def test_templates_that_cannot_frame_a_query_are_refused(load: Load) -> None:
 
 def test_end_of_plan_is_the_eos_token(load: Load) -> None:
     tokenizer = load(pad_token="<|im_end|>")
-    assert end_of_plan_id(tokenizer) == 2
+    spec = tiny.make_spec(eos_ids=(7, 2, 9))
+    assert ending_plans(spec, tokenizer).end_id == 2
+    assert set(ending_plans(spec, tokenizer).eos_ids) == {2, 7, 9}
     assert entries(tokenizer) == len(tokenizer)
 
 

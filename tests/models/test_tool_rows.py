@@ -83,7 +83,9 @@ def gradient_of(spec, rows: ToolRows, base, lora):  # type: ignore[no-untyped-de
     """Of one token loss with respect to the tool rows."""
     batch = pack_sequences([[TokenSequence((1, 9, 300), (301, 302, tiny.EOS))]], 8, 4)
     adapter = tiny.make_adapter(spec).replace(lora=lora, tools=rows)
-    loss = token_objective(spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False, remat=False)
+    loss = token_objective(
+        spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False, remat_above=10_000
+    )
     return jax.jit(jax.grad(lambda a: loss(a, base, batch)[0]))(adapter).tools
 
 
@@ -105,7 +107,9 @@ def test_a_tied_rows_gradient_comes_from_both_its_uses() -> None:
 def test_after_a_training_step_input_and_output_are_still_the_same_row() -> None:
     spec = tiny.make_spec(layers=1)
     base, adapter = tiny.make_base(spec), tiny.make_adapter(spec)
-    loss = token_objective(spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False, remat=False)
+    loss = token_objective(
+        spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False, remat_above=10_000
+    )
     optimizer = optax.adam(1e-2)
     batch = pack_sequences([[TokenSequence((1, 9, 300), (301, 302, tiny.EOS))]], 8, 4)
     start = copy_tree(adapter)

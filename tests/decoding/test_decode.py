@@ -95,7 +95,8 @@ def after(params: Params) -> Distributions:
     entries = np.zeros((2, len(plans), 4), np.int32)
     for row, plan in enumerate(plans):
         entries[:, row, : len(plan)] = np.array(plan, int) + 1
-    logits = plan_logits(params, SPEC, BATCH, entries, VALID)
+    score = jax.jit(plan_logits, static_argnames="spec")
+    logits = score(params, SPEC, BATCH, entries, VALID)
     log_probs = np.asarray(jax.nn.log_softmax(logits, axis=-1))
     return {plan: log_probs[:, row, len(plan)] for row, plan in enumerate(plans)}
 
@@ -194,7 +195,7 @@ def test_beams_beyond_what_exists_have_no_probability(params: Params) -> None:
 
 
 def test_a_tool_that_only_follows_itself(params: Params) -> None:
-    found = find(params, request(least=3, allowed=[2]), beams=2)
+    found = find(params, request(least=3, allowed=[2]), beams=4)
     assert plan_of(found.entries[0, 0]) == (2, 2, 2)
     assert np.isneginf(found.log_probs[:, 1]).all()
 
@@ -209,7 +210,7 @@ _PARAMS = tiny.make_params(SPEC)
     follow=st.booleans(),
     least=st.integers(1, 3),
     spare=st.integers(0, 2),
-    beams=st.sampled_from([1, 3]),
+    beams=st.sampled_from([1, 4]),
 )
 def test_a_plan_or_a_refusal_and_never_a_forbidden_plan(
     edges: set, allowed: set, follow: bool, least: int, spare: int, beams: int
@@ -248,7 +249,7 @@ def test_refusals_say_how_long_the_longest_plan_is() -> None:
 
 def test_bfloat16_keeps_the_mask() -> None:
     params = tiny.make_params(SPEC, jnp.bfloat16)
-    found = find(params, request(), beams=5)
+    found = find(params, request(), beams=4)
     legal = legal_plans(request())
     for b, c in np.argwhere(np.isfinite(found.log_probs)):
         assert plan_of(found.entries[b, c]) in legal

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 import pytest
 import tiny
@@ -44,20 +45,23 @@ def prompts(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def test_rows_come_back_in_the_given_order(params: Params, index: Index) -> None:
-    asked = prompts(RNG.permutation(np.arange(1, 43)))  # more than one batch, several buckets
-    together = decode_prompts(params, index, SPEC, asked, limits(), plans=2)
-    assert together.entries.shape[:2] == (42, 2)
-    for i in (0, 7, 20, 41):
+    """Of two batches in two buckets, whichever way the prompts are listed."""
+    lengths = RNG.permutation(np.concatenate([np.arange(32) % 15 + 2, np.arange(17, 27)]))
+    asked = prompts(lengths)
+    found = decode_prompts(params, index, SPEC, asked, limits(), plans=2)
+    assert found.entries.shape[:2] == (42, 2)
+    backwards = decode_prompts(params, index, SPEC, asked[::-1], limits(), plans=2)
+    jax.tree.map(
+        lambda one, other: np.testing.assert_array_equal(one, other[::-1]), found, backwards
+    )
+    for i in np.flatnonzero(lengths > 16)[:3]:
         alone = decode_prompts(params, index, SPEC, asked[i : i + 1], limits(), plans=2)
-        np.testing.assert_array_equal(together.entries[i], alone.entries[0])
-        np.testing.assert_allclose(together.log_probs[i], alone.log_probs[0], atol=1e-5)
+        np.testing.assert_array_equal(found.entries[i], alone.entries[0])
+        np.testing.assert_allclose(found.log_probs[i], alone.log_probs[0], atol=1e-5)
     tokens, scores = decode_prompts_unconstrained(params, index, SPEC, asked, tiny.WORDS, 4)
     assert tokens.shape == scores.shape == (42, 8)
-    for i in (0, 41):
-        alone, _ = decode_prompts_unconstrained(
-            params, index, SPEC, asked[i : i + 1], tiny.WORDS, 4
-        )
-        np.testing.assert_array_equal(tokens[i], alone[0])
+    again, _ = decode_prompts_unconstrained(params, index, SPEC, asked[::-1], tiny.WORDS, 4)
+    np.testing.assert_array_equal(tokens, again[::-1])
 
 
 def test_fifty_lengths_compile_no_more_programs_than_there_are_buckets(

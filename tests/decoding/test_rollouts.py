@@ -20,6 +20,7 @@ RNG = np.random.default_rng(0)
 PROMPTS = [[1, *RNG.integers(3, 250, n).tolist()] for n in (3, 9, 5, 7, 4, 8, 6, 2)]
 BATCH = pad_prompts(PROMPTS, 16)
 RUN = rollout(SPEC, STEPS, C, 1.0)
+scored = jax.jit(plan_logits, static_argnames="spec")
 sampled = jax.jit(sample_rollouts, static_argnames=("spec", "steps", "rollouts"))
 
 
@@ -61,23 +62,23 @@ def test_plans_end_once_and_hold_real_tools_alone(params, index, keys) -> None:
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_frequencies_are_the_distributions(params, index, temperature: float) -> None:
     """First entries, and second entries after the most frequent first one."""
-    count = 4096
+    rows = 64
     prompt = pad_prompts(PROMPTS[1:2], 16)
     entries, _ = sampled(
         params,
         index,
         SPEC,
-        prompt.ids,
-        prompt.lengths,
-        jax.random.split(jax.random.key(1), 1),
+        np.repeat(prompt.ids, rows, axis=0),
+        np.repeat(prompt.lengths, rows),
+        jax.random.split(jax.random.key(1), rows),
         steps=2,
-        rollouts=count,
+        rollouts=48,
         temperature=temperature,
     )
-    entries = np.asarray(entries[0])
+    entries = np.asarray(entries).reshape(-1, 2)
     likeliest = int(np.bincount(entries[:, 0], minlength=2)[1:].argmax()) + 1
     plan = np.array([[[likeliest, 0]]])
-    logits = np.asarray(plan_logits(params, SPEC, prompt, plan, VALID))[0, 0]
+    logits = np.asarray(scored(params, SPEC, prompt, plan, VALID))[0, 0]
     shares = np.asarray(jax.nn.softmax(logits / temperature))
     for drawn, share in (
         (entries[:, 0], shares[0]),

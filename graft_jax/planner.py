@@ -187,7 +187,11 @@ def plan(
       GraftError: a query that is empty or no text, an unknown tool, or bounds that no plan can
         meet.
     """
-    several = not isinstance(query, str) and not _is_chat(query)
+    several = (
+        isinstance(query, Iterable)
+        and not isinstance(query, str | bytes | Mapping)
+        and not _is_chat(query)
+    )
     queries = list(query) if several else [query]
     texts = [
         _text_of(one, f"query {row + 1}" if several else "the query")

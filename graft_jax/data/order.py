@@ -10,7 +10,7 @@ import numpy as np
 
 from graft_jax.errors import GraftError
 
-BUCKETS = (16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
+BUCKETS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192)
 _POOL = 16  # batches whose rows are sorted together: wider saves padding, narrower shuffles better
 
 Batch = tuple[int, np.ndarray]

@@ -74,7 +74,7 @@ def test_fifty_lengths_compile_no_more_programs_than_there_are_buckets(
     for prompt in prompts(lengths):
         decode_prompts(params, index, SPEC, [prompt], limits())
         decode_prompts_unconstrained(params, index, SPEC, [prompt], tiny.WORDS, 4)
-    assert decode._cache_size() <= len(buckets) == 4
+    assert decode._cache_size() <= len(buckets) < 10
     assert decode_unconstrained._cache_size() <= len(buckets)
 
 

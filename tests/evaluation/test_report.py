@@ -113,7 +113,6 @@ def fake_metrics() -> list[dict[str, Any]]:
                 rows.append(
                     {"step": step, "stage": stage, "validation": {"em": em, "elr": 0.9, "acpl": 1}}
                 )
-    rows.append({"step": 560, "stage": "distill", "teacher": {"em_validation": 0.85, "rows": 64}})
     return rows
 
 
@@ -140,9 +139,12 @@ def full_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     write_score_file(scores / "test-knn.json", "kNN", None, knn)
     edges = {"auc": 0.97, "precision_at_out_degree": 0.81, "edges": 600}
-    (scores / "edges.json").write_text(
+    reports = run / "reports"
+    reports.mkdir()
+    (reports / "edges.json").write_text(
         json.dumps({"all": edges, "held_out": edges, "reverse": {**edges, "auc": None}})
     )
+    (reports / "teacher.json").write_text(json.dumps({"with_context": {"em": 0.85}, "rows": 64}))
     write_report(run)
     return run
 
@@ -178,7 +180,13 @@ def test_the_report_gives_the_figures_of_the_files(full_run: Path) -> None:
     assert "Better: overall (EM, " in text
     assert "Worse: nowhere." in text
     assert "teacher\\_" not in text
-    for words in ("teacher_corrects", "rollout_em", "plan seen in training", "b" * 64):
+    for words in (
+        "teacher_corrects",
+        "with_context.em",
+        "rollout_em",
+        "plan seen in training",
+        "b" * 64,
+    ):
         assert words in text
 
 

@@ -1,6 +1,7 @@
 """A run killed at any moment ends as one that was not: weights bit for bit, metrics too."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,21 @@ SCRIPT = Path(__file__).with_name("run_once.py")
 
 def run_once(run: Path, data: Path, backbone: Path, point: str = "end", count: int = 0) -> int:
     command = [sys.executable, str(SCRIPT), str(run), str(data), str(backbone), point, str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    # Every process compiles the same programs, and none of them has to be fast.
+    settings = {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "JAX_COMPILATION_CACHE_DIR": str(backbone.parent / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | settings,
+    )
     assert done.returncode in (0, 130, -signal.SIGKILL), done.stderr[-2000:]
     return done.returncode
 

@@ -3,10 +3,10 @@
 Axes: `data` (rows, base held whole), `fsdp` (rows, base split), `tensor` (within a product).
 """
 
+import math
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from graft_jax.errors import GraftError
@@ -30,27 +30,30 @@ RULES: dict[str, PartitionSpec] = {
 
 
 def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1) -> Mesh:
-    """A mesh over all devices; one size may be -1 and takes what is left.
+    """A mesh over the devices; one size may be -1 and takes what is left.
+
+    Sizes given in full may leave devices of a single host unused, never those of several hosts.
 
     Raises:
-      GraftError: sizes whose product is not the number of devices.
+      GraftError: sizes that the devices cannot fill.
     """
     sizes = [data, fsdp, tensor]
     count = jax.device_count()
-    known = int(np.prod([size for size in sizes if size != -1]))
-    if sizes.count(-1) > 1 or known < 1 or any(size < 1 and size != -1 for size in sizes):
-        raise GraftError(
-            f"mesh {dict(zip(AXES, sizes, strict=True))}: at most one size may be -1, "
-            "the others are at least 1"
-        )
+    wanted = ", ".join(f"{axis} {size}" for axis, size in zip(AXES, sizes, strict=True))
+    known = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) > 1 or any(size < 1 and size != -1 for size in sizes):
+        raise GraftError(f"mesh {wanted}: one size may be -1, the others must be at least 1")
     if -1 in sizes:
         sizes[sizes.index(-1)] = max(count // known, 1)
-    if int(np.prod(sizes)) != count:
+    total = math.prod(sizes)
+    fits = total == count or (total < count and jax.process_count() == 1 and known == total)
+    if not fits:
         raise GraftError(
-            f"mesh {dict(zip(AXES, sizes, strict=True))} needs {int(np.prod(sizes))} devices, "
-            f"there are {count}; set --mesh.data -1 to take what is left"
+            f"mesh {wanted}: needs a multiple of {known} devices, there are {count}; set "
+            "--mesh.data -1 to take what is left"
         )
-    return jax.make_mesh(tuple(sizes), AXES, axis_types=(AxisType.Auto,) * 3)
+    types = (AxisType.Auto,) * len(AXES)
+    return jax.make_mesh(tuple(sizes), AXES, types, devices=jax.devices()[:total])
 
 
 def base_sharding(mesh: Mesh, name: str, shape: tuple[int, ...]) -> NamedSharding:

@@ -32,6 +32,7 @@ def tiny_config(run: str, data: str, backbone: str, **changes: Any) -> Any:
         "distill": config.Distill(epochs=2, batch_size=8, optimizer=fast),
         "validation": config.Validation(every=3, rows=4),
         "checkpoints": config.Checkpoints(every=2),
+        "mesh": config.Mesh(data=1),
     }
     return config.Config(**(settings | changes))
 

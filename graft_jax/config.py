@@ -125,7 +125,7 @@ class Config:
     backbone: str  # folder with a Hugging Face checkpoint
     seed: int = 0
     dtype: Literal["bfloat16", "float32"] = "bfloat16"  # of base and products
-    remat_above: int = 2048  # positions of a batch beyond which blocks are computed again backward
+    remat_above: int = 3072  # positions of a batch beyond which blocks are computed again backward
     start_from: str = ""  # a planner folder whose adapter to continue from
     train_on_validation: bool = False  # a final run, settings fixed before
     max_query_tokens: int = 256  # longer requests are cut: first three quarters, last quarter

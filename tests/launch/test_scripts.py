@@ -108,9 +108,7 @@ def test_mistakes_end_with_2_and_say_how_to_mend(
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize(
-    "script", ["train.py", "plan.py", "evaluate.py", "export.py", "results.py"]
-)
+@pytest.mark.parametrize("script", sorted(p.name for p in (ROOT / "launch").glob("[a-z]*.py")))
 def test_every_script_has_help(run: Run, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     code, out, _ = run(script, "--help")

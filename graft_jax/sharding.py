@@ -43,11 +43,11 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1) -> Mesh:
     known = math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) > 1 or any(size < 1 and size != -1 for size in sizes):
         raise GraftError(f"mesh {wanted}: one size may be -1, the others must be at least 1")
-    if -1 in sizes:
+    given_in_full = -1 not in sizes
+    if not given_in_full:
         sizes[sizes.index(-1)] = max(count // known, 1)
     total = math.prod(sizes)
-    fits = total == count or (total < count and jax.process_count() == 1 and known == total)
-    if not fits:
+    if total != count and not (total < count and given_in_full and jax.process_count() == 1):
         raise GraftError(
             f"mesh {wanted}: needs a multiple of {known} devices, there are {count}; set "
             "--mesh.data -1 to take what is left"

@@ -14,7 +14,7 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 import graft_jax
-from graft_jax.config import Config, Distill, Grounding, Lora, Mesh, Optimizer, Sft
+from graft_jax.config import Config, Distill, Edges, Grounding, Lora, Mesh, Optimizer, Sft
 from graft_jax.errors import GraftError
 from graft_jax.training.train import train
 from tests.training.run_once import tiny_config
@@ -29,7 +29,8 @@ def only(stage: str, config: Config) -> Config:
 @pytest.fixture
 def make(tmp_path: Path, tiny_data: Path, tiny_backbone: Path) -> Any:
     def config(name: str = "run", **changes: Any) -> Config:
-        return tiny_config(str(tmp_path / name), str(tiny_data), str(tiny_backbone), **changes)
+        places = {"run": tmp_path / name, "data": tiny_data, "backbone": tiny_backbone}
+        return tiny_config(**({key: str(path) for key, path in places.items()} | changes))
 
     return config
 
@@ -60,7 +61,7 @@ def test_distillation_alone_starts_from_a_planner(make: Any) -> None:
 
 def test_the_seed_decides(make: Any) -> None:
     weights = [
-        load_file(quiet(only("sft", make(name, seed=seed))) / "adapter.safetensors")
+        load_file(quiet(only("edges", make(name, seed=seed))) / "adapter.safetensors")
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
     same = [np.array_equal(weights[0][k], weights[1][k]) for k in weights[0]]
@@ -77,8 +78,9 @@ def test_devices_do_not_change_the_losses(make: Any) -> None:
     assert jax.device_count() == 4
     short = {
         "grounding": Grounding(enabled=False),
-        "sft": Sft(epochs=0.5, batch_size=8),
-        "distill": Distill(epochs=0.5, batch_size=8),
+        "edges": Edges(steps=1, batch_size=8, projection=8),
+        "sft": Sft(epochs=0.3, batch_size=8),
+        "distill": Distill(epochs=0.3, batch_size=8),
     }
     one = losses(make("one", **short))
     split = losses(make("split", mesh=Mesh(data=2, fsdp=1, tensor=2), **short))
@@ -129,4 +131,4 @@ def test_missing_pieces_are_named(make: Any, tmp_path: Path, tiny_data: Path) ->
         (bare / f"{split}.jsonl").write_text(text)
     with pytest.raises(GraftError, match="grounding"):
         quiet(make(data=str(bare)))
-    assert quiet(make(data=str(bare), grounding=Grounding(enabled=False)))
+    assert quiet(only("edges", make(data=str(bare))))

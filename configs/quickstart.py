@@ -1,4 +1,4 @@
-"""The quickstart's own catalog and requests: `make quickstart`, within 15 minutes on two cores."""
+"""The quickstart: the project's own catalog and requests, sized for two CPU cores."""
 
 from graft_jax.config import Config, Distill, Edges, Grounding, Sft, Validation
 

@@ -6,7 +6,7 @@ from smollm2_135m import config as full
 
 from graft_jax.config import Config
 
-_UPDATES = 88 + 150 + 474 + 158  # grounding, edges, SFT and distillation of the full method
+_UPDATES = 88 + 300 + 474 + 158  # grounding, edges, SFT and distillation of the full method
 _UPDATES_AN_EPOCH = 158
 
 config: Config = dataclasses.replace(

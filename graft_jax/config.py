@@ -6,7 +6,6 @@ a config.
 """
 
 import dataclasses
-import hashlib
 import importlib.util
 import json
 import sys
@@ -142,11 +141,6 @@ class Config:
 def to_json(config: Config) -> dict[str, Any]:
     """The config as plain values, for storing beside results."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
-
-
-def config_hash(config: Config) -> str:
-    """Twelve hex digits that tell two configs apart."""
-    return hashlib.sha256(json.dumps(to_json(config), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:

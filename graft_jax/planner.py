@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graft_jax.catalog.catalog import Catalog, Tool
+from graft_jax.catalog.graph import tool_bits
 from graft_jax.catalog.names import text_of
 from graft_jax.data.prompts import Prompts
 from graft_jax.decoding.decode import Decoded
@@ -399,12 +400,8 @@ def _with_rows(
         rows=rows,
         params=dataclasses.replace(planner.params, tools=tools),
     )
-    bits = np.zeros((len(rows) + 1, len(rows)), bool)
-    present = [row for row, name in enumerate(rows) if name is not None]
-    bits[0, present] = True
-    for row, targets in enumerate(_successors(changed)):
-        bits[row + 1, targets] = True
-    words = np.packbits(bits, axis=-1, bitorder="little").view("<u4").astype(np.uint32)
+    sets = [np.array(list(changed.row_of.values())), *_successors(changed)]
+    words = np.stack([tool_bits(tools_allowed, len(rows)) for tools_allowed in sets])
     index = Index(valid=jnp.asarray(words[0]), successors=jnp.asarray(words))
     return dataclasses.replace(changed, index=index)
 

@@ -37,14 +37,12 @@ class Stopped(Exception):
     """A signal asked the run to stop; its state is saved and the same command continues it."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Position:
-    """Where a run is: a stage and the best validation of that stage so far."""
+    """Where a run is: a stage, and the validation EM of the best adapter so far."""
 
     stage: str
     best_em: float | None = None
-    best_step: int | None = None
-    best_scores: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,8 +129,7 @@ def run_stages(
                     progress.say(f"{stage.name}: step {done}  validation {_words(scores)}")
                     drain.restart()
                     if position.best_em is None or scores["em"] > position.best_em:
-                        position.best_em, position.best_step = scores["em"], done
-                        position.best_scores = scores
+                        position = dataclasses.replace(position, best_em=scores["em"])
                         state = dataclasses.replace(state, best=copy_tree(state.adapter))
                 if done < stage.steps and (done % checkpoint_every == 0 or stop_asked()):
                     drain.all()
@@ -147,12 +144,11 @@ def run_stages(
             if index + 1 < len(stages):
                 following = stages[index + 1]
                 keep = following.validated and stage.validated
-                position = dataclasses.replace(position) if keep else Position("")
-                position.stage, position.best_step = following.name, None
+                position = Position(following.name, position.best_em if keep else None)
                 # What distillation starts from is a candidate for the best, too.
                 state = _begin(following, ended, mesh, best=ended if keep else None)
             else:
-                position.stage = FINISHED
+                position = Position(FINISHED)
                 state = _begin(stage, ended, mesh)
             save(end)
             if stop_asked() and position.stage != FINISHED:

@@ -124,7 +124,7 @@ class Config:
     backbone: str  # folder with a Hugging Face checkpoint
     seed: int = 0
     dtype: Literal["bfloat16", "float32"] = "bfloat16"  # of base and products
-    remat_above: int = 3072  # positions of a batch beyond which blocks are computed again backward
+    positions_at_once: int = 1536  # a device; larger batches in parts, their gradients added up
     start_from: str = ""  # a planner folder whose adapter to continue from
     train_on_validation: bool = False  # a final run, settings fixed before
     max_query_tokens: int = 256  # longer requests are cut: first three quarters, last quarter
@@ -176,6 +176,7 @@ def check(config: Config) -> Config:
         "--lora.rank": config.lora.rank,
         "--lora.alpha": config.lora.alpha,
         "--max-query-tokens": config.max_query_tokens - 7,
+        "--positions-at-once": config.positions_at_once,
         "--validation.every": config.validation.every,
         "--validation.rows": config.validation.rows,
         "--validation.batch-size": config.validation.batch_size,

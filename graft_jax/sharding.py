@@ -72,13 +72,18 @@ def base_sharding(mesh: Mesh, name: str, shape: tuple[int, ...]) -> NamedShardin
     return NamedSharding(mesh, rule)
 
 
+def row_shards(mesh: Mesh) -> int:
+    """Over how many devices the rows of a batch are spread."""
+    return mesh.shape["data"] * mesh.shape["fsdp"]
+
+
 def place_rows(mesh: Mesh, batch: Any) -> Any:
     """A batch's arrays with their rows spread over the mesh.
 
     Raises:
       GraftError: the rows do not divide by the devices that share them.
     """
-    over = mesh.shape["data"] * mesh.shape["fsdp"]
+    over = row_shards(mesh)
     for leaf in jax.tree.leaves(batch):
         if leaf.shape[0] % over:
             raise GraftError(

@@ -19,6 +19,8 @@ from graft_jax.models.spec import ModelSpec
 jax.config.update("jax_num_cpu_devices", 4)
 # Nearly all of the tests' time is compilation. This halves it and changes no arithmetic.
 jax.config.update("jax_disable_most_optimizations", True)
+# A base that a program closes over becomes constants in it: gigabytes, with a real backbone.
+jax.config.update("jax_captured_constants_warn_bytes", 30_000)
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,6 @@ def sequence_pass(
     positions: jax.Array,
     segments: jax.Array,
     branches: jax.Array | None = None,
-    remat: bool = False,
 ) -> tuple[jax.Array, jax.Array]:
     """Whole sequences [B, T]; segment 0 is padding, equal segments see one another causally.
 
@@ -60,7 +59,6 @@ def sequence_pass(
         embed(params.base, params.tools, tokens),
         positions,
         lambda _, q, k, v: attend(q, k, v, mask),
-        remat,
     )
 
 
@@ -70,7 +68,6 @@ def branch_pass(
     prompts: jax.Array,
     lengths: jax.Array,
     branches: jax.Array,
-    remat: bool = False,
 ) -> jax.Array:
     """C continuations of each prompt in one pass, the prompt computed once.
 
@@ -94,7 +91,7 @@ def branch_pass(
     )
     numbers = jnp.concatenate([jnp.zeros(t, jnp.int32), jnp.repeat(jnp.arange(1, c + 1), s)])
     hidden, _ = sequence_pass(
-        params, spec, tokens, positions, segments, jnp.broadcast_to(numbers, tokens.shape), remat
+        params, spec, tokens, positions, segments, jnp.broadcast_to(numbers, tokens.shape)
     )
     last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)  # [B, 1, D]
     last = jnp.broadcast_to(last[:, :, None], (b, c, 1, hidden.shape[-1]))

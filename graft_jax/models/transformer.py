@@ -29,13 +29,11 @@ def run_blocks(
     hidden: jax.Array,
     positions: jax.Array,
     attend: Attend,
-    remat: bool = False,
 ) -> tuple[jax.Array, jax.Array]:
     """All blocks over hidden float32 [..., D] at integer positions [...].
 
     Returns the residual stream after the final norm, and the one that enters the last block
-    (before any norm: what edge reconstruction reads), both float32 [..., D]. With `remat` a
-    block's inner values are computed again in the backward pass instead of being kept.
+    (before any norm: what edge reconstruction reads), both float32 [..., D].
     """
     table = rotary_table(positions, spec)
     penultimate = hidden
@@ -43,17 +41,7 @@ def run_blocks(
         adapter = lora.layers[index] if lora is not None else None
         scale = lora.scale if lora is not None else 0.0
         penultimate = hidden
-
-        def block(
-            hidden: jax.Array,
-            weights: Mapping[str, jax.Array],
-            adapter: Any,
-            index: int = index,
-            scale: float = scale,
-        ) -> jax.Array:
-            return _block(hidden, weights, adapter, scale, spec, table, index, attend)
-
-        hidden = (jax.checkpoint(block) if remat else block)(hidden, weights, adapter)
+        hidden = _block(hidden, weights, adapter, scale, spec, table, index, attend)
     return rms_norm(hidden, base["final_norm"], spec.eps), penultimate
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 from scipy.stats import rankdata
 
-from graft_jax.data.batches import path_batch
+from graft_jax.data.batches import PathBatch, path_batch
 from graft_jax.data.examples import Example
 from graft_jax.data.order import bucket
 from graft_jax.losses.edges import edge_scores
@@ -40,9 +40,10 @@ def successor_scores(
     Each tool is read alone, after the first token.
     """
 
-    def score(tokens: jax.Array, positions: jax.Array, segments: jax.Array) -> jax.Array:
+    @jax.jit
+    def score(adapter: Adapter, base: dict[str, Any], batch: PathBatch) -> jax.Array:
         _, penultimate = sequence_pass(
-            with_adapter(base, adapter), task.spec, tokens, positions, segments
+            with_adapter(base, adapter), task.spec, batch.tokens, batch.positions, batch.segments
         )
         return edge_scores(
             penultimate[:, 1],
@@ -52,14 +53,13 @@ def successor_scores(
             temperature,
         )
 
-    jitted = jax.jit(score)
     count = len(task.catalog)
     rows = []
     for start in range(0, count, _ROWS):
         tools = np.arange(start, start + _ROWS).clip(max=count - 1)[:, None]
         none = np.full((_ROWS, 1, 1), -1)
         batch = path_batch(tools, none, none >= 0, task.prompts.first_token, task.spec.vocab_size)
-        rows.append(np.asarray(jitted(batch.tokens, batch.positions, batch.segments)))
+        rows.append(np.asarray(score(adapter, base, batch)))
     return np.concatenate(rows)[:count, :count]
 
 
@@ -145,12 +145,14 @@ def teacher_report(
     state = TrainState(step=jnp.asarray(0), adapter=teacher, opt=None, teacher=teacher, best=None)
     order = np.argsort([len(row.student) for row in rows], kind="stable")
     whole = order[: len(order) // batch_size * batch_size] if len(order) >= batch_size else order
-    sums: dict[str, list[float]] = {}
+    sums = dict[str, np.ndarray]()
     for start in range(0, len(whole), batch_size):
         chosen = np.resize(whole[start : start + batch_size], batch_size)
         width = bucket(max(len(rows[row].student) for row in chosen))
         batch = to_devices(mesh, distill_batch(task, rows, chosen, width))
         for name, value in rollout_metrics(prepare(state, base, batch, 0)).items():
-            sums.setdefault(name, []).append(float(value))
-    report["on_rollouts"] = {name: float(np.nanmean(values)) for name, values in sums.items()}
+            sums[name] = sums.get(name, np.zeros(2)) + np.array(value)
+    report["on_rollouts"] = {
+        name: float(total / count) if count else None for name, (total, count) in sums.items()
+    }
     return report

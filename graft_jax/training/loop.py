@@ -24,7 +24,7 @@ from graft_jax.config import Optimizer
 from graft_jax.errors import GraftError
 from graft_jax.io.checkpoint import Checkpoints
 from graft_jax.models.adapter import Adapter
-from graft_jax.sharding import replicate
+from graft_jax.sharding import replicate, row_shards
 from graft_jax.training.optimizers import make_optimizer
 from graft_jax.training.records import Progress, Records
 from graft_jax.training.stages import Stage, to_devices
@@ -69,6 +69,7 @@ def run_stages(
     progress: Progress,
     checkpoint_every: int,
     validate_every: int,
+    positions_at_once: int,
     fingerprint: dict[str, Any],
 ) -> Adapter:
     """Trains `adapter` through the stages and returns the one with the best validation score.
@@ -106,7 +107,9 @@ def run_stages(
             if first == 0:
                 _report(records, stage, offset, hooks.at_start(stage.name, state.adapter))
             progress.start(stage.name, first, stage.steps)
-            step_function = make_step(stage.loss, _optimizer(stage))
+            step_function = make_step(
+                stage.objective, _optimizer(stage), positions_at_once, row_shards(mesh)
+            )
             drain = _Drain(records, progress, stage, offset)
             for step, batch in _batches(stage, first):
                 inputs = to_devices(mesh, batch)

@@ -14,7 +14,7 @@ from graft_jax.models.adapter import Adapter, Params
 from graft_jax.models.passes import branch_pass, sequence_pass, with_adapter
 from graft_jax.models.spec import ModelSpec
 from graft_jax.models.tool_tokens import entry_tokens, full_logits, restricted_logits
-from graft_jax.training.step import Loss
+from graft_jax.training.step import Counts, Metrics, Objective
 
 
 @struct.dataclass
@@ -33,27 +33,18 @@ class DistillInputs:
     teacher_logits: jax.Array
 
 
-def token_objective(
-    spec: ModelSpec, words: int, valid: jax.Array, restricted: bool, remat_above: int
-) -> Loss:
-    """Grounding and SFT (Eqs. 5, 9): the token mean at label positions.
+def token_objective(spec: ModelSpec, words: int, valid: jax.Array, restricted: bool) -> Objective:
+    """Grounding and SFT (Eqs. 5, 9): the token mean at label positions of a TokenBatch.
 
     Over V' = vocabulary and tools, or over tools and end alone with `restricted`. `words` is the
-    number of real vocabulary entries, `valid` bool [M]. A batch of more positions than
-    `remat_above` keeps little for its backward pass and computes blocks again (so in all losses).
+    number of real vocabulary entries, `valid` bool [M].
     """
 
     def loss(
-        adapter: Adapter, base: dict[str, Any], batch: TokenBatch
-    ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        params = with_adapter(base, adapter)
+        adapter: Adapter, base: dict[str, Any], batch: TokenBatch, counts: Counts
+    ) -> tuple[jax.Array, Metrics]:
         hidden, _ = sequence_pass(
-            params,
-            spec,
-            batch.tokens,
-            batch.positions,
-            batch.segments,
-            remat=batch.tokens.size > remat_above,
+            with_adapter(base, adapter), spec, batch.tokens, batch.positions, batch.segments
         )
         hidden = jnp.take_along_axis(hidden, batch.label_pos[..., None], axis=1)
         if restricted:
@@ -63,25 +54,24 @@ def token_objective(
             logits = full_logits(base, adapter.tools, hidden, words, valid)
             labels = batch.labels
         total, count = token_loss(logits, labels, batch.label_mask)
-        right = (jnp.argmax(logits, axis=-1) == labels) * batch.label_mask
-        return total / count, {"token_accuracy": jnp.sum(right) / count}
+        right = jnp.sum((jnp.argmax(logits, axis=-1) == labels) * batch.label_mask)
+        return total / counts["labels"], {"token_accuracy": (right, count)}
 
-    return loss
+    return Objective(
+        counts=lambda batch: {"labels": jnp.sum(batch.label_mask)},
+        loss=loss,
+        positions=lambda batch: batch.tokens.size,
+    )
 
 
-def edge_objective(spec: ModelSpec, temperature: float, remat_above: int) -> Loss:
-    """Edge reconstruction (Eqs. 7, 8), averaged over paths."""
+def edge_objective(spec: ModelSpec, temperature: float) -> Objective:
+    """Edge reconstruction (Eqs. 7, 8), averaged over the paths of a PathBatch."""
 
     def loss(
-        adapter: Adapter, base: dict[str, Any], batch: PathBatch
-    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        adapter: Adapter, base: dict[str, Any], batch: PathBatch, counts: Counts
+    ) -> tuple[jax.Array, Metrics]:
         _, penultimate = sequence_pass(
-            with_adapter(base, adapter),
-            spec,
-            batch.tokens,
-            batch.positions,
-            batch.segments,
-            remat=batch.tokens.size > remat_above,
+            with_adapter(base, adapter), spec, batch.tokens, batch.positions, batch.segments
         )
         scores = edge_scores(
             penultimate[:, 1:],
@@ -90,10 +80,14 @@ def edge_objective(spec: ModelSpec, temperature: float, remat_above: int) -> Los
             adapter.edges.row,
             temperature,
         )
-        total, count = edge_loss(scores, batch.candidates, batch.positive, batch.present)
-        return total / jnp.maximum(count, 1.0), {}
+        total, _ = edge_loss(scores, batch.candidates, batch.positive, batch.present)
+        return total / jnp.maximum(counts["paths"], 1.0), {}
 
-    return loss
+    return Objective(
+        counts=lambda batch: {"paths": jnp.sum(batch.positive.any(axis=(1, 2)))},
+        loss=loss,
+        positions=lambda batch: batch.tokens.size,
+    )
 
 
 def plan_logits(
@@ -113,50 +107,58 @@ def plan_logits(
     return restricted_logits(params.base, params.tools, hidden, spec.end_id, valid)
 
 
-def distill_objective(
-    spec: ModelSpec, words: int, valid: jax.Array, weight: float, remat_above: int
-) -> Loss:
+def distill_objective(spec: ModelSpec, words: int, valid: jax.Array, weight: float) -> Objective:
     """Distillation (Eqs. 12, 13): L_sft of the gold plan + λ L_opd of the student's own rollouts.
 
-    Gold plan and rollouts continue one pass over the prompt. L_sft is over the full vocabulary, as
-    in SFT; L_opd over tools and end-of-plan.
+    Gold plan and rollouts continue one pass over the prompt of DistillInputs. L_sft is over the
+    full vocabulary, as in SFT; L_opd over tools and end-of-plan.
     """
 
+    def continuations(inputs: DistillInputs) -> jax.Array:
+        """Gold plan and rollouts, [B, 1 + C, S]."""
+        plans = (inputs.gold[:, None], inputs.rollouts)
+        steps = max(plan.shape[-1] for plan in plans)
+        wide = [jnp.pad(plan, ((0, 0), (0, 0), (0, steps - plan.shape[-1]))) for plan in plans]
+        return jnp.concatenate(wide, axis=1)
+
     def loss(
-        adapter: Adapter, base: dict[str, Any], inputs: DistillInputs
-    ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        params = with_adapter(base, adapter)
-        gold_steps = inputs.gold.shape[1]
-        steps = max(gold_steps, inputs.rollouts.shape[-1])
-
-        def widen(plans: jax.Array) -> jax.Array:
-            return jnp.pad(plans, ((0, 0), (0, 0), (0, steps - plans.shape[-1])))
-
-        plans = jnp.concatenate([widen(inputs.gold[:, None]), widen(inputs.rollouts)], axis=1)
-        read = entry_tokens(plans[..., :-1], spec.end_id, spec.vocab_size)
-        remat = inputs.student.ids.size + read.size > remat_above
-        hidden = branch_pass(params, spec, inputs.student.ids, inputs.student.lengths, read, remat)
-        gold_hidden = hidden[:, 0, :gold_steps]
+        adapter: Adapter, base: dict[str, Any], inputs: DistillInputs, counts: Counts
+    ) -> tuple[jax.Array, Metrics]:
+        read = entry_tokens(continuations(inputs)[..., :-1], spec.end_id, spec.vocab_size)
+        hidden = branch_pass(
+            with_adapter(base, adapter), spec, inputs.student.ids, inputs.student.lengths, read
+        )
+        gold_hidden = hidden[:, 0, : inputs.gold.shape[1]]
         labels = entry_tokens(inputs.gold, spec.end_id, spec.vocab_size)
         logits = full_logits(base, adapter.tools, gold_hidden, words, valid)
-        total, count = token_loss(logits, labels, inputs.gold_mask)
+        sft, sft_count = token_loss(logits, labels, inputs.gold_mask)
         own = hidden[:, 1:, : inputs.rollouts.shape[-1]]
         student = restricted_logits(base, adapter.tools, own, spec.end_id, valid)
-        kl_sum, kl_count = reverse_kl(student, inputs.teacher_logits, inputs.rollout_mask)
-        sft, kl = total / count, kl_sum / kl_count
-        metrics = {"sft": sft, "kl": kl, **rollout_metrics(inputs)}
-        return combined_loss(sft, kl, weight), metrics
+        kl, kl_count = reverse_kl(student, inputs.teacher_logits, inputs.rollout_mask)
+        value = combined_loss(sft / counts["labels"], kl / counts["rollouts"], weight)
+        return value, {
+            "sft": (sft, sft_count),
+            "kl": (kl, kl_count),
+            **rollout_metrics(inputs),
+        }
 
-    return loss
+    return Objective(
+        counts=lambda inputs: {
+            "labels": jnp.sum(inputs.gold_mask),
+            "rollouts": jnp.sum(inputs.rollout_mask.any(axis=-1)),
+        },
+        loss=loss,
+        positions=lambda inputs: inputs.student.ids.size + continuations(inputs).size,
+    )
 
 
-def rollout_metrics(inputs: DistillInputs) -> dict[str, jax.Array]:
-    """How the student's plans and the teacher's advice compare with the gold plan.
+def rollout_metrics(inputs: DistillInputs) -> Metrics:
+    """How the student's plans and the teacher's advice compare with the gold plan: (sum, count).
 
-    rollout_em: share of sampled plans that are the gold plan. teacher_em: share of rollouts along
-    which the teacher's first choice is right at every step up to and including the first mistake
-    (or to the end). teacher_corrects: among rollouts with a mistake, the share at whose first
-    mistake the teacher's first choice is the gold entry; nan where there is none.
+    rollout_em: sampled plans that are the gold plan, of all. teacher_em: rollouts along which the
+    teacher's first choice is right at every step up to and including the first mistake (or to the
+    end), of all. teacher_corrects: rollouts at whose first mistake the teacher's first choice is
+    the gold entry, of those with a mistake.
     """
     steps = inputs.rollouts.shape[-1]
     gold = inputs.gold[:, :steps]
@@ -168,9 +170,11 @@ def rollout_metrics(inputs: DistillInputs) -> dict[str, jax.Array]:
     advice = jnp.argmax(inputs.teacher_logits, axis=-1) == gold
     first = wrong & reached
     mistaken = first.any(axis=-1)
+    right = jnp.all(advice | ~reached, axis=-1)
     corrected = (first & advice).any(axis=-1)
+    rollouts = jnp.asarray(mistaken.size)
     return {
-        "rollout_em": jnp.mean(~mistaken),
-        "teacher_em": jnp.mean(jnp.all(advice | ~reached, axis=-1)),
-        "teacher_corrects": jnp.sum(corrected) / jnp.sum(mistaken),
+        "rollout_em": (jnp.sum(~mistaken), rollouts),
+        "teacher_em": (jnp.sum(right), rollouts),
+        "teacher_corrects": (jnp.sum(corrected), jnp.sum(mistaken)),
     }

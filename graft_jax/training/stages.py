@@ -45,10 +45,10 @@ from graft_jax.training.objectives import (
     plan_logits,
     token_objective,
 )
-from graft_jax.training.step import Loss, TrainState
+from graft_jax.training.step import Objective, TrainState
 
 STAGES = ("grounding", "edges", "sft", "distill")
-# (state, base, batch on the devices, stage step) -> the loss's inputs
+# (state, base, batch on the devices, stage step) -> the objective's inputs
 Prepare = Callable[[TrainState, dict[str, Any], Any, int], Any]
 
 
@@ -57,7 +57,7 @@ class Stage:
     """One row of the table.
 
     batch: step -> arrays (NumPy); tokens: step's batch -> tokens in it that are not padding;
-    prepare: what happens between a batch and the loss (rollouts), None for nothing; validated:
+    prepare: what happens between a batch and the objective (rollouts), None for nothing; validated:
     whether plans are scored on the validation split while it trains.
     """
 
@@ -65,7 +65,7 @@ class Stage:
     steps: int
     batch: Callable[[int], Any]
     tokens: Callable[[Any], int]
-    loss: Loss
+    objective: Objective
     optimizer: Optimizer
     prepare: Prepare | None = None
     validated: bool = False
@@ -113,7 +113,6 @@ def make_stages(config: Config, task: Task, mesh: Mesh) -> list[Stage]:
 
 
 def _grounding(config: Config, task: Task) -> Stage:
-    settings = config.grounding
     pairs = [
         TokenSequence(
             task.prompts.grounding(subtask).ids, (task.spec.vocab_size + task.catalog.index[tool],)
@@ -125,24 +124,7 @@ def _grounding(config: Config, task: Task) -> Stage:
             "grounding: no training example has one subtask a tool; add subtasks, or switch the "
             "stage off with --grounding.no-enabled"
         )
-    lengths = np.array([len(pair) for pair in pairs])
-    per_epoch = batches_per_epoch(len(pairs), settings.batch_size)
-    order = _Order((config.seed, 1), lambda _: lengths, settings.batch_size, per_epoch)
-
-    def batch(step: int) -> Any:
-        width, rows, _ = order(step)
-        return pack_sequences([[pairs[row]] for row in rows], width, 1)
-
-    return Stage(
-        name="grounding",
-        steps=max(round(settings.epochs * per_epoch), 1),
-        batch=batch,
-        tokens=_count_tokens,
-        loss=token_objective(
-            task.spec, task.words, task.valid, settings.restricted, config.remat_above
-        ),
-        optimizer=settings.optimizer,
-    )
+    return _token_stage(config, task, "grounding", 1, lambda _: pairs, labels=1)
 
 
 def _edges(config: Config, task: Task) -> Stage:
@@ -174,7 +156,7 @@ def _edges(config: Config, task: Task) -> Stage:
         steps=settings.steps,
         batch=batch,
         tokens=_count_tokens,
-        loss=edge_objective(task.spec, settings.temperature, config.remat_above),
+        objective=edge_objective(task.spec, settings.temperature),
         optimizer=settings.optimizer,
     )
 
@@ -194,7 +176,6 @@ def _sft(config: Config, task: Task) -> Stage:
         TokenSequence(_teacher_prompt(task, example), target)
         for example, target in zip(task.train, targets, strict=True)
     ]
-    per_epoch = batches_per_epoch(len(student), settings.batch_size)
 
     @lru_cache(maxsize=1)
     def sequences(epoch: int) -> list[TokenSequence]:
@@ -205,8 +186,23 @@ def _sft(config: Config, task: Task) -> Stage:
             for a, b, chance in zip(student, teacher, draw, strict=True)
         ]
 
+    return _token_stage(config, task, "sft", 5, sequences, labels=task.longest + 1, validated=True)
+
+
+def _token_stage(
+    config: Config,
+    task: Task,
+    name: str,
+    order_seed: int,
+    sequences: Callable[[int], list[TokenSequence]],
+    labels: int,
+    validated: bool = False,
+) -> Stage:
+    """A stage of prompts and targets: `sequences` gives an epoch's, always as many."""
+    settings = getattr(config, name)
+    per_epoch = batches_per_epoch(len(sequences(0)), settings.batch_size)
     order = _Order(
-        (config.seed, 5),
+        (config.seed, order_seed),
         lambda epoch: np.array([len(sequence) for sequence in sequences(epoch)]),
         settings.batch_size,
         per_epoch,
@@ -215,18 +211,16 @@ def _sft(config: Config, task: Task) -> Stage:
     def batch(step: int) -> Any:
         width, rows, epoch = order(step)
         chosen = sequences(epoch)
-        return pack_sequences([[chosen[row]] for row in rows], width, task.longest + 1)
+        return pack_sequences([[chosen[row]] for row in rows], width, labels)
 
     return Stage(
-        name="sft",
+        name=name,
         steps=max(round(settings.epochs * per_epoch), 1),
         batch=batch,
         tokens=_count_tokens,
-        loss=token_objective(
-            task.spec, task.words, task.valid, settings.restricted, config.remat_above
-        ),
+        objective=token_objective(task.spec, task.words, task.valid, settings.restricted),
         optimizer=settings.optimizer,
-        validated=True,
+        validated=validated,
     )
 
 
@@ -250,9 +244,7 @@ def _distill(config: Config, task: Task, mesh: Mesh) -> Stage:
         steps=max(round(settings.epochs * per_epoch), 1),
         batch=batch,
         tokens=lambda batch: int(batch.student.lengths.sum() + batch.teacher.lengths.sum()),
-        loss=distill_objective(
-            task.spec, task.words, task.valid, settings.weight, config.remat_above
-        ),
+        objective=distill_objective(task.spec, task.words, task.valid, settings.weight),
         optimizer=settings.optimizer,
         prepare=make_prepare(config, task, mesh),
         validated=True,

@@ -159,6 +159,7 @@ def train(config: Config, console: Console | None = None) -> Path:
             progress,
             config.checkpoints.every,
             config.validation.every,
+            config.positions_at_once,
             fingerprint,
         )
         if jax.process_index() == 0:

@@ -83,10 +83,9 @@ def gradient_of(spec, rows: ToolRows, base, lora):  # type: ignore[no-untyped-de
     """Of one token loss with respect to the tool rows."""
     batch = pack_sequences([[TokenSequence((1, 9, 300), (301, 302, tiny.EOS))]], 8, 4)
     adapter = tiny.make_adapter(spec).replace(lora=lora, tools=rows)
-    loss = token_objective(
-        spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False, remat_above=10_000
-    )
-    return jax.jit(jax.grad(lambda a: loss(a, base, batch)[0]))(adapter).tools
+    objective = token_objective(spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False)
+    counts = objective.counts(batch)
+    return jax.jit(jax.grad(lambda a: objective.loss(a, base, batch, counts)[0]))(adapter).tools
 
 
 def test_a_tied_rows_gradient_comes_from_both_its_uses() -> None:
@@ -107,14 +106,12 @@ def test_a_tied_rows_gradient_comes_from_both_its_uses() -> None:
 def test_after_a_training_step_input_and_output_are_still_the_same_row() -> None:
     spec = tiny.make_spec(layers=1)
     base, adapter = tiny.make_base(spec), tiny.make_adapter(spec)
-    loss = token_objective(
-        spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False, remat_above=10_000
-    )
+    objective = token_objective(spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False)
     optimizer = optax.adam(1e-2)
     batch = pack_sequences([[TokenSequence((1, 9, 300), (301, 302, tiny.EOS))]], 8, 4)
     start = copy_tree(adapter)
     state = TrainState(jnp.asarray(0), start, optimizer.init(start), None, None)
-    state, _ = make_step(loss, optimizer)(state, base, batch)
+    state, _ = make_step(objective, optimizer, positions_at_once=64)(state, base, batch)
     rows = state.adapter.tools
     assert np.abs(rows.embed - adapter.tools.embed)[:5].max() > 1e-3
     hidden = np.random.default_rng(3).standard_normal((4, 32)).astype(np.float32)

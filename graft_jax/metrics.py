@@ -41,12 +41,6 @@ def legal_pairs(plan: Plan, edges: Edges, pool: Set[str]) -> list[bool]:
     return [a in pool and b in pool and (a, b) in edges for a, b in pairwise(plan)]
 
 
-def pooled_edge_legality(plans: Sequence[Plan], edges: Edges, pool: Set[str]) -> float | None:
-    """Legal pairs over all pairs of all plans; None where no plan has a pair."""
-    legal = [one for plan in plans for one in legal_pairs(plan, edges, pool)]
-    return _ratio(sum(legal), len(legal))
-
-
 def correct_prefix_length(prediction: Plan, gold: Plan) -> int:
     """Eq. 16: c, the number of tools before the first that differs; its mean is ACPL."""
     same = (a == b for a, b in zip(prediction, gold, strict=False))

@@ -96,8 +96,8 @@ def test_short_plans_count_as_asked():
 
 
 def test_pooled_edge_legality_counts_pairs_not_plans():
-    assert metrics.pooled_edge_legality(["abcc", "ba", "a"], EDGES, POOL) == 3 / 4
-    assert metrics.pooled_edge_legality(["a", ""], EDGES, POOL) is None
+    plans = ["abcc", "ba", "a"]
+    assert metrics.score(plans, plans, EDGES, POOL)["elr_pooled"] == 3 / 4
 
 
 def test_hallucination_over_names_and_over_plans():
@@ -144,7 +144,6 @@ def test_scores_are_the_means_of_what_is_defined_example_by_example(pairs):
         assert scores[name] == (pytest.approx(defined.mean()) if defined.size else None)
     names, wrong = metrics.hallucination(predictions, POOL)
     assert (scores["hallucination"], scores["hallucinated_plans"]) == (names, wrong)
-    assert scores["elr_pooled"] == metrics.pooled_edge_legality(predictions, EDGES, POOL)
 
 
 def test_predictions_must_be_as_many_as_gold_plans():

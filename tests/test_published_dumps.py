@@ -68,4 +68,5 @@ def test_edge_legality_depends_on_its_denominator():
     assert elr(every, "omit") == (0.5752, 13)
     assert elr(every, "legal") == (0.5862, 13)
     assert elr(every, "illegal") == (0.5602, 13)
-    assert round(metrics.pooled_edge_legality(present, edges, pool), 4) == 0.5773
+    pooled = metrics.score(present, present, edges, pool)["elr_pooled"]
+    assert round(pooled, 4) == 0.5773

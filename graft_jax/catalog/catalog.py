@@ -41,8 +41,8 @@ class Catalog:
     An edge (a, b) says that b may be called after a; self-loops and cycles are legal.
 
     Raises:
-      GraftError: no tool, an empty or repeated name, an edge to a tool that does not exist, or
-        the same edge twice.
+      GraftError: no tool, one that is no `Tool` or has fields that `catalog.json` could not hold, a
+        blank or repeated name, an edge that is no pair of tools' names, or the same edge twice.
     """
 
     tools: tuple[Tool, ...]
@@ -53,8 +53,7 @@ class Catalog:
             raise GraftError("the catalog has no tools; give at least one")
         first: dict[str, int] = {}
         for i, tool in enumerate(self.tools):
-            if not tool.name.strip():
-                raise GraftError(f"tool {i}: its name is empty; give every tool a name")
+            _check_tool(tool, i)
             if tool.name in first:
                 raise GraftError(
                     f"tool {i}: the name {tool.name!r} is already that of tool {first[tool.name]}; "
@@ -63,6 +62,7 @@ class Catalog:
             first[tool.name] = i
         seen: set[tuple[str, str]] = set()
         for i, edge in enumerate(self.edges):
+            _check_edge(edge, i)
             for name in edge:
                 if name not in first:
                     raise GraftError(
@@ -128,9 +128,16 @@ class Catalog:
     def with_tool(
         self, tool: Tool, predecessors: Iterable[str] = (), successors: Iterable[str] = ()
     ) -> "Catalog":
-        """A catalog with `tool` as its last; a self-loop is the tool's own name among either."""
+        """A catalog with `tool` as its last; a self-loop is the tool's own name among either.
+
+        Raises:
+          GraftError: as the catalog itself.
+        """
+        _check_tool(tool, len(self))
         new = [(name, tool.name) for name in predecessors]
         new += [(tool.name, name) for name in successors]
+        for i, edge in enumerate(new, start=len(self.edges)):
+            _check_edge(edge, i)
         return Catalog((*self.tools, tool), (*self.edges, *dict.fromkeys(new)))
 
     def without_tool(self, name: str) -> "Catalog":
@@ -142,7 +149,7 @@ class Catalog:
 
 
 def load_catalog(path: str | os.PathLike[str], report: list[str] | None = None) -> Catalog:
-    """Reads `catalog.json` (design: Contracts).
+    """Reads `catalog.json`, whose form docs/data.md tells.
 
     Args:
       path: the file.
@@ -182,6 +189,20 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def check_writable(record: Any, where: str) -> None:
+    """Refuses what a JSON file in UTF-8 cannot hold, though JSON's escapes or Python can.
+
+    Raises:
+      GraftError: half of a surrogate pair in any text of the record, or a value JSON has not.
+    """
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise GraftError(f"{where}: half of a surrogate pair in its text; remove it") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GraftError(f"{where}: cannot be written as JSON ({error}); mend it") from None
+
+
 def _tool_record(tool: Tool) -> dict[str, Any]:
     record: dict[str, Any] = {"name": tool.name, "description": tool.description}
     if tool.parameters is not None:
@@ -195,9 +216,7 @@ def _read_json(path: str | os.PathLike[str]) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise GraftError(
-            "there is no such file; check the path or prepare the data first"
-        ) from None
+        raise GraftError("no such file; check the path, or make or copy the folder again") from None
     except OSError as error:
         raise GraftError(f"cannot be read ({error.strerror}); give a readable file") from None
     except UnicodeDecodeError as error:
@@ -206,6 +225,8 @@ def _read_json(path: str | os.PathLike[str]) -> Any:
         raise GraftError(
             f"line {error.lineno}, column {error.colno}: not JSON ({error.msg}); mend it there"
         ) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise GraftError(f"cannot be read as JSON ({error}); mend it") from None
     except RecursionError:
         raise GraftError("nests too deeply to be a catalog; flatten its schemas") from None
 
@@ -219,51 +240,57 @@ def _parse(data: Any, notes: list[str]) -> Catalog:
         raise GraftError("its edges are not a list; expected pairs [from, to]")
     tools = tuple(_parse_tool(record, i) for i, record in enumerate(data["tools"]))
     edges = [_parse_edge(record, i) for i, record in enumerate(edge_records)]
+    counts = Counter(edges)
+    catalog = Catalog(tools, tuple(counts))
     unknown = [key for key in data if key not in ("tools", "edges")]
     unknown += [key for record in data["tools"] for key in record if key not in _TOOL_KEYS]
     _note(notes, "unknown keys, left out", unknown)
     _note(notes, "tools without a description", [t.name for t in tools if not t.description])
-    names = [tool.name for tool in tools]
-    _note(notes, "names that differ only in case or punctuation", _look_alikes(names))
-    counts = Counter(edges)
+    _note(notes, "names that differ only in case or punctuation", _look_alikes(catalog.names))
     _note(notes, "edges that stand twice, kept once", [list(e) for e in counts if counts[e] > 1])
-    return Catalog(tools, tuple(counts))
+    return catalog
 
 
 def _parse_tool(record: Any, i: int) -> Tool:
+    """The record as it stands, checked by the catalog that gets it; null is as good as missing."""
     if not isinstance(record, Mapping):
         raise GraftError(f"tool {i} is {_kind(record)}; expected an object with a name")
-    name = record.get("name")
-    if not isinstance(name, str):
-        raise GraftError(f"tool {i}: its name is {_kind(name)}; expected a string")
-    description = record.get("description")
-    if description is None:
-        description = ""
-    if not isinstance(description, str):
-        raise GraftError(
-            f"tool {i} ({name!r}): its description is {_kind(description)}; expected a string"
-        )
-    for text in (name, description):
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise GraftError(
-                f"tool {i} ({name!r}): half of a surrogate pair in its text; remove it"
-            )
-    schemas = {key: record.get(key) for key in ("parameters", "outputs")}
-    for key, schema in schemas.items():
-        if schema is not None and not isinstance(schema, dict):
-            raise GraftError(
-                f"tool {i} ({name!r}): its {key} are {_kind(schema)}; expected a JSON Schema object"
-            )
-    return Tool(name, description, schemas["parameters"], schemas["outputs"])
+    fields = {key: record[key] for key in _TOOL_KEYS if record.get(key) is not None}
+    return Tool(fields.pop("name", None), **fields)
 
 
 def _parse_edge(record: Any, i: int) -> tuple[str, str]:
-    if not isinstance(record, list) or len(record) != 2:
-        raise GraftError(f"edge {i} is {record!r:.100}; expected a pair [from, to]")
-    source, target = record
-    if not isinstance(source, str) or not isinstance(target, str):
-        raise GraftError(f"edge {i} is {record!r:.100}; both ends must be names of tools")
-    return source, target
+    edge = tuple(record) if isinstance(record, list) else record
+    _check_edge(edge, i)
+    return edge
+
+
+def _check_tool(tool: Any, i: int) -> None:
+    if not isinstance(tool, Tool):
+        raise GraftError(f"tool {i} is {_kind(tool)}; expected a Tool(name, description)")
+    if not isinstance(tool.name, str):
+        raise GraftError(f"tool {i}: its name is {_kind(tool.name)}; expected a string")
+    if not tool.name.strip():
+        raise GraftError(f"tool {i}: its name is empty; give every tool a name")
+    where = f"tool {i} ({tool.name!r:.100})"
+    if not isinstance(tool.description, str):
+        raise GraftError(
+            f"{where}: its description is {_kind(tool.description)}; expected a string"
+        )
+    for key in ("parameters", "outputs"):
+        schema = getattr(tool, key)
+        if schema is not None and not isinstance(schema, dict):
+            raise GraftError(
+                f"{where}: its {key} are {_kind(schema)}; expected a JSON Schema object"
+            )
+    check_writable(_tool_record(tool), where)
+
+
+def _check_edge(edge: Any, i: int) -> None:
+    if not isinstance(edge, tuple) or len(edge) != 2:
+        raise GraftError(f"edge {i} is {edge!r:.100}; expected a pair, from and to")
+    if not all(isinstance(name, str) for name in edge):
+        raise GraftError(f"edge {i} is {list(edge)!r:.100}; both ends must be names of tools")
 
 
 def _look_alikes(names: Iterable[str]) -> list[list[str]]:
@@ -277,8 +304,11 @@ def _look_alikes(names: Iterable[str]) -> list[list[str]]:
 
 
 def _kind(value: Any) -> str:
+    if value is None:
+        return "missing or null"
     kinds = {dict: "an object", list: "a list", bool: "true or false", str: "a string"}
-    return "missing or null" if value is None else kinds.get(type(value), "a number")
+    kinds |= {int: "a number", float: "a number"}
+    return kinds.get(type(value), f"a {type(value).__name__}")
 
 
 def _note(notes: list[str], what: str, cases: Sequence[object]) -> None:

@@ -1,4 +1,4 @@
-"""Tool names as text: a token a tool, tool tokens found in text, the text that starts a tool's row.
+"""Tool names as text: a token a tool, and the text that starts a tool's row.
 
 Users see raw names; a token's text is only how a tool is written in a tokenizer's vocabulary. Must
 not know tokenizers or ids.
@@ -7,13 +7,12 @@ not know tokenizers or ids.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 
 from graft_jax.catalog.catalog import Tool
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
-_TOKEN = re.compile(r"<[A-Za-z0-9_.-]+>")
 
 
 def tool_tokens(names: Sequence[str], reserved: Collection[str] = ()) -> tuple[str, ...]:
@@ -50,27 +49,6 @@ def tool_tokens(names: Sequence[str], reserved: Collection[str] = ()) -> tuple[s
             break
     tokens |= suffixed
     return tuple(tokens[name] for name in names)
-
-
-def split_tool_text(text: str, token_to_index: Mapping[str, int]) -> list[str | int]:
-    """Text cut into pieces: tool tokens as their indices, the rest as non-empty strings, in order.
-
-    Writing the pieces one after another gives the text again. Exact: `<` and `>` stand only at a
-    token's ends, so no token is part of another.
-    """
-    pieces: list[str | int] = []
-    start = 0
-    for match in _TOKEN.finditer(text):
-        index = token_to_index.get(match.group())
-        if index is None:
-            continue
-        if match.start() > start:
-            pieces.append(text[start : match.start()])
-        pieces.append(index)
-        start = match.end()
-    if start < len(text):
-        pieces.append(text[start:])
-    return pieces
 
 
 def text_of(tool: Tool) -> str:

@@ -75,12 +75,17 @@ def test_save_then_load_gives_the_same_catalog(tmp_path):
     assert "without a description: 1" in report[0]
 
 
-def test_a_failed_save_leaves_the_old_file_alone(tmp_path):
+def test_a_failed_save_leaves_the_old_file_alone(tmp_path, monkeypatch):
     path = tmp_path / "catalog.json"
     save_catalog(CATALOG, path)
     before = path.read_bytes()
-    with pytest.raises(UnicodeEncodeError):
-        save_catalog(Catalog((Tool("x", "\ud83d"),), ()), path)
+
+    def full_disk(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.replace", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        save_catalog(CATALOG.without_tool("read"), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -152,12 +157,16 @@ A = {"name": "a", "description": "A."}
         ({"tools": [A, A]}, "tool 1: the name 'a' is already that of tool 0"),
         ({"tools": [{"name": "a", "description": ["x"]}]}, "description is a list"),
         ({"tools": [{"name": "a", "parameters": "x"}]}, "parameters are a string"),
-        ({"tools": [{"name": "a\ud83d"}]}, "surrogate"),
+        ({"tools": [{"name": "a\ud83d"}]}, "tool 0 .*surrogate"),
+        ({"tools": [A, {"name": "b", "parameters": {"k": ["\ud800"]}}]}, "tool 1 .*surrogate"),
+        ({"tools": [{"name": "b", "outputs": {"\ud800": 1}}]}, "tool 0 .*surrogate"),
         ({"tools": [A], "edges": {"a": "a"}}, "edges are not a list"),
         ({"tools": [A], "edges": [["a", "a"], ["a", "b"]]}, "edge 1 .*no tool 'b'"),
         ({"tools": [A], "edges": [["a"]]}, "edge 0 .*pair"),
         ({"tools": [A], "edges": ["aa"]}, "edge 0 .*pair"),
         ({"tools": [A], "edges": [["a", 1]]}, "edge 0 .*names"),
+        ({"tools": [A], "edges": [["a", ["a"]]]}, "edge 0 .*names"),
+        ('{"tools": [{"name": "a", "parameters": {"k": ' + "9" * 5_000 + "}}]}", "digits"),
         ("[" * 200_000, "deeply|line 1"),
     ],
 )
@@ -166,6 +175,36 @@ def test_bad_input_is_refused_with_file_record_and_remedy(tmp_path, content, mes
     with pytest.raises(GraftError, match=message) as caught:
         load_catalog(path)
     assert str(caught.value).startswith(path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        ("a", "a string; expected a Tool"),
+        ({"name": "a"}, "an object; expected a Tool"),
+        (Tool(5), "its name is a number"),
+        (Tool(" "), "its name is empty"),
+        (Tool("a", None), "its description is missing or null"),
+        (Tool("a", "x", "x"), "its parameters are a string"),
+        (Tool("a\ud800"), "surrogate"),
+        (Tool("a", "\udfff"), "surrogate"),
+        (Tool("a", "x", {"k": {"v"}}), "set is not JSON serializable"),
+        (Tool("a", "x", {"k": 10**5_000}), "digits"),
+    ],
+)
+def test_a_catalog_from_python_is_held_to_the_same_as_one_from_a_file(tool, message):
+    with pytest.raises(GraftError, match=f"tool 0 .*{message}|tool 0: .*{message}"):
+        Catalog((tool,), ())
+    with pytest.raises(GraftError, match=f"tool 4.*{message}"):
+        CATALOG.with_tool(tool)
+
+
+@pytest.mark.parametrize("edge", ["find", ("find",), ("find", 5), ("find", ["read"]), None])
+def test_an_edge_from_python_is_a_pair_of_names(edge):
+    with pytest.raises(GraftError, match="edge 0 is"):
+        Catalog(TOOLS, (edge,))
+    with pytest.raises(GraftError, match="edge 4 is"):
+        CATALOG.with_tool(Tool("log"), predecessors=[["find"]])
 
 
 def test_a_file_that_is_missing_a_folder_or_not_utf8_is_refused(tmp_path):
@@ -188,9 +227,9 @@ def test_forty_seven_thousand_tools_load_within_seconds(tmp_path):
     catalog = Catalog(tools, tuple((names[i], names[j]) for i, j in ends))
     path = tmp_path / "catalog.json"
     save_catalog(catalog, path)
-    start = time.perf_counter()
+    start = time.process_time()
     loaded = load_catalog(path, [])
     assert sum(map(len, loaded.successors)) == len(catalog.edges)
     assert len(set(tool_tokens(loaded.names))) == len(tools)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert loaded.names == catalog.names

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graft_jax.catalog import Tool
-from graft_jax.catalog.names import split_tool_text, text_of, tool_tokens
+from graft_jax.catalog.names import text_of, tool_tokens
 
 ODD = (
     "calendar.read",
@@ -91,43 +91,6 @@ def test_reserved_texts_are_not_used():
 def test_a_name_that_stands_twice_is_refused():
     with pytest.raises(ValueError, match="'b' stands twice"):
         tool_tokens(["a", "b", "b"])
-
-
-INDEX = {"<Text>": 0, "<Text_to_Image>": 1, "<A>": 2, "<B>": 3, "<a>": 4}
-
-
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("", []),
-        ("plain", ["plain"]),
-        ("<Text><Text_to_Image>", [0, 1]),
-        ("<Text_to_Image", ["<Text_to_Image"]),
-        ("Text_to_Image>", ["Text_to_Image>"]),
-        ("<Text_to_Images>", ["<Text_to_Images>"]),
-        ("<A><B>", [2, 3]),
-        ("<A> <B>", [2, " ", 3]),
-        ("x<A>y", ["x", 2, "y"]),
-        ("<<A>>", ["<", 2, ">"]),
-        ("<a><A>< A><unknown><B>", [4, 2, "< A><unknown>", 3]),
-        ("<A\n>", ["<A\n>"]),
-    ],
-)
-def test_tool_tokens_are_found_where_the_text_has_them(text, pieces):
-    assert split_tool_text(text, INDEX) == pieces
-
-
-@settings(deadline=None)
-@given(names, st.data())
-def test_pieces_written_one_after_another_come_back(some, data):
-    tokens = tool_tokens(some)
-    index = {token: i for i, token in enumerate(tokens)}
-    words = st.sampled_from(range(len(some))) | st.text(alphabet="aA_<> .", min_size=1)
-    written = data.draw(st.lists(words))
-    text = "".join(tokens[w] if isinstance(w, int) else w for w in written)
-    pieces = split_tool_text(text, index)
-    assert "".join(tokens[p] if isinstance(p, int) else p for p in pieces) == text
-    assert all(token not in p for p in pieces if isinstance(p, str) for token in tokens)
 
 
 def test_the_text_of_a_tool():

@@ -3,6 +3,9 @@
 Every message says what is wrong, where (file, record), and how to mend it.
 """
 
+import io
+import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -12,13 +15,51 @@ class GraftError(ValueError):
 
 
 def run_cli(main: Callable[[], int | None]) -> None:
-    """Runs a script's `main` and exits: 0 or what it returns, 2 for bad input, 130 for Ctrl-C."""
+    """Runs a script's `main` and exits with 0 or what it returns.
+
+    2 for bad input, for a file that the system refuses and for memory that is used up; 130 for
+    Ctrl-C and SIGTERM; 141 where whoever reads the output has gone. A fault of the program itself
+    stays a traceback.
+    """
+    # SIGTERM ends as Ctrl-C does: clean-up runs. Only C code in a single long call delays it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold what no encoding has
     try:
         code = main() or 0
+        print(end="", flush=True)  # a full disk shows here, not when it is too late to say so
     except GraftError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
+        code = _refused(str(error))
+    except BrokenPipeError:
+        code = 128 + signal.SIGPIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        code = _refused(f"{where}{error.strerror or error}; check path, space and rights")
+    except (MemoryError, RuntimeError) as error:
+        # JAX says it so, by a class that stands for other faults as well.
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        said = str(error).split("\n")[0] or "no more to be had"
+        code = _refused(
+            f"memory is short ({said}); in training give a smaller --positions-at-once or "
+            "--<stage>.batch-size"
+        )
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        code = 130
+        code = 128 + signal.SIGINT
+    finally:
+        _let_go_of_output()
     sys.exit(code)
+
+
+def _refused(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+def _let_go_of_output() -> None:
+    """What an output that fails has left in its buffer would fail once more at exit."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,27 +17,57 @@ from typing import Any
 
 from graft_jax.errors import GraftError
 
+_PARTIAL = ".partial"
+
+
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Gives an OSError that names no file, or only a temporary one, the name of `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename).endswith(_PARTIAL):
+            error.filename = str(path)
+        raise
+
 
 @contextlib.contextmanager
 def written(path: str | Path) -> Iterator[Path]:
     """Yields a temporary path; renames it to `path` on success, removes it on failure."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _settle(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with naming(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PARTIAL)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _settle(temporary)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def try_target(path: str | Path) -> None:
+    """Refuses before long work what `written` would refuse after it; makes the file's folder.
+
+    Raises:
+      GraftError: a folder has the file's name, or nothing may be written beside it.
+      OSError: the file's folder cannot be made.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise GraftError(f"{path}: is a folder, and a file is to be written there; move it away")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise GraftError(f"{path}: its folder cannot be written to; check its rights")
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes a UTF-8 file, whole or not at all."""
+    """Writes a UTF-8 file, whole or not at all; line ends stay as they are."""
     with written(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # A lone surrogate, which JSON lets through, stands as JSON escapes it.
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -45,19 +75,41 @@ def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def read_text(path: str | Path) -> str:
+    """Reads a UTF-8 file; line ends stay as they are.
+
+    Raises:
+      GraftError: the file is missing, cannot be read or is not UTF-8.
+    """
+    try:
+        return Path(path).read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise GraftError(f"{path}: no such file; check the folder's path") from None
+    except OSError as error:
+        raise GraftError(f"{path}: cannot be read ({error.strerror}); check its path") from None
+    except UnicodeDecodeError as error:
+        raise GraftError(f"{path}: is not UTF-8 at byte {error.start}; fetch it again") from None
+
+
 def read_json(path: str | Path) -> Any:
     """Reads a JSON file.
 
     Raises:
-      GraftError: the file is missing or is not JSON.
+      GraftError: the file is missing, cannot be read or is not JSON.
     """
-    path = Path(path)
+    return parse_json(read_text(path), f"{path}")
+
+
+def parse_json(text: str, where: str) -> Any:
+    """The value of a JSON text that stands at `where`.
+
+    Raises:
+      GraftError: it is not JSON, or nests too deeply.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise GraftError(f"{path}: no such file; check the folder's path") from None
-    except (OSError, ValueError) as error:
-        raise GraftError(f"{path}: cannot be read as JSON ({error}); fetch it again") from error
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise GraftError(f"{where}: is not JSON ({error}); mend or replace it") from None
 
 
 @contextlib.contextmanager
@@ -73,17 +125,18 @@ def written_folder(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     if path.exists():
         raise GraftError(f"{path}: already exists; delete it or choose another folder")
-    temporary = path.parent / f".{path.name}.partial"
+    temporary = path.parent / f".{path.name}{_PARTIAL}"
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                _settle(file)
-        os.rename(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with naming(path):
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _settle(file)
+            os.rename(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager

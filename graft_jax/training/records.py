@@ -14,30 +14,36 @@ from typing import Any
 from rich.console import Console
 from tensorboardX import SummaryWriter
 
-from graft_jax.io.files import write_text
+from graft_jax.io.files import naming, write_text
+from graft_jax.io.metrics_file import METRICS, read_metrics
+from graft_jax.shapes import is_number
 
-METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+TENSORBOARD = "tensorboard"
 _EVERY_SECONDS = 10.0
 
 
 class Records:
-    """The metrics of one run. `step` is the global step restored: later lines are dropped."""
+    """The metrics of one run. `step` is the global step restored: what comes after it is dropped,
+    and so is the report with which the next stage began (its `stage_step` is 0).
+    """
 
     def __init__(self, run: Path, step: int) -> None:
         path = run / METRICS
-        kept = [line for line in _whole_lines(path) if json.loads(line)["step"] <= step]
-        write_text(path, "".join(f"{line}\n" for line in kept))
+        kept = [record for record in read_metrics(path) if _is_before(record, step)]
+        write_text(path, "".join(map(_line, kept)))
         # Event files cannot be cut, so they are made again from the lines that stand.
         shutil.rmtree(run / TENSORBOARD, ignore_errors=True)
         self._events = SummaryWriter(str(run / TENSORBOARD))
-        for line in kept:
-            self._to_events(json.loads(line))
+        for record in kept:
+            self._to_events(record)
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, record: dict[str, Any]) -> None:
         """Appends a record with its global `step` and its `stage`; not-a-number becomes null."""
-        self._file.write(json.dumps(_finite(record)) + "\n")
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(_line(record))
+            self._file.flush()
         self._to_events(record)
 
     def close(self) -> None:
@@ -51,17 +57,17 @@ class Records:
                 continue
             values = value if isinstance(value, dict) else {"": value}
             for key, number in values.items():
-                if isinstance(number, (int, float)) and math.isfinite(number):
+                if is_number(number):
                     tag = "/".join(filter(None, (record["stage"], name, key)))
                     self._events.add_scalar(tag, number, record["step"])
 
 
-def _whole_lines(path: Path) -> list[str]:
-    """The complete lines; a last one that was cut by a kill is no record."""
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return text[: text.rfind("\n") + 1].splitlines()
+def _is_before(record: dict[str, Any], step: int) -> bool:
+    return record["step"] < step or (record["step"] == step and record.get("stage_step") != 0)
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(_finite(record)) + "\n"
 
 
 def _finite(value: Any) -> Any:
@@ -85,7 +91,7 @@ class Progress:
         """A stage begins, or goes on at `step`."""
         self._said = self._started = time.monotonic()
         self._first = step
-        self._console.print(f"{stage}: step {step} of {steps}", highlight=False)
+        self.say(f"{stage}: step {step} of {steps}")
 
     def step(
         self, stage: str, step: int, steps: int, loss: float, tokens_per_second: float
@@ -96,12 +102,11 @@ class Progress:
             return
         self._said = now
         left = (now - self._started) / max(step - self._first, 1) * (steps - step)
-        self._console.print(
+        self.say(
             f"{stage}: step {step}/{steps}  loss {loss:.4f}  {tokens_per_second:.0f} tokens/s  "
-            f"{left / 60:.1f} min left",
-            highlight=False,
+            f"{left / 60:.1f} min left"
         )
 
     def say(self, text: str) -> None:
-        """A line of its own."""
-        self._console.print(text, highlight=False)
+        """A line as it stands: what looks like markup in a path is no markup."""
+        self._console.out(text, highlight=False)

@@ -10,12 +10,14 @@ import importlib.util
 import json
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 
 from graft_jax.errors import GraftError
+from graft_jax.shapes import misfit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,6 @@ class Validation:
 
     every: int = 100  # steps of SFT and distillation
     rows: int = 250
-    batch_size: int = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +139,47 @@ class Config:
     mesh: Mesh = Mesh()
 
 
+# The numbers that can be meant, ends included.
+_COUNT = (1, 2**31 - 1)
+_EPOCHS = (1e-6, 1e6)
+_RATE = (0, 100)
+_STAGES = ("grounding", "edges", "sft", "distill")
+_OPTIMIZER: dict[str, tuple[float, float]] = {
+    "lora_rate": _RATE,
+    "rows_rate": _RATE,
+    "warmup_steps": (0, 2**31 - 1),
+    "final_share": (0, 1),
+    "clip": (1e-6, 1e12),
+    "weight_decay": _RATE,
+}
+_RANGES: dict[str, tuple[float, float]] = {
+    "seed": (0, 2**32 - 1),
+    "positions_at_once": _COUNT,
+    # The largest prompt has 8192 positions; the frame and a teacher's solution need room as well.
+    "max_query_tokens": (8, 4096),
+    "lora.rank": _COUNT,
+    "lora.alpha": (1e-6, 1e6),
+    "grounding.epochs": _EPOCHS,
+    "edges.steps": _COUNT,
+    "edges.negatives": _COUNT,
+    "edges.temperature": (1e-4, 1e4),
+    "edges.projection": _COUNT,
+    "edges.hold_out": (0, 0.99),
+    "sft.epochs": _EPOCHS,
+    "sft.teacher_share": (0, 0.99),
+    "distill.epochs": _EPOCHS,
+    "distill.weight": (0, 1e6),
+    "distill.rollouts": _COUNT,
+    "distill.temperature": (1e-4, 1e4),
+    "validation.every": _COUNT,
+    "validation.rows": _COUNT,
+    "checkpoints.every": _COUNT,
+    "checkpoints.keep": _COUNT,
+    **{f"{stage}.batch_size": _COUNT for stage in _STAGES},
+    **{f"{stage}.optimizer.{name}": ends for stage in _STAGES for name, ends in _OPTIMIZER.items()},
+}
+
+
 def to_json(config: Config) -> dict[str, Any]:
     """The config as plain values, for storing beside results."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
@@ -147,8 +189,9 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Reads the `config` of a Python file and applies overrides such as `--sft.epochs 2`.
 
     Raises:
-      GraftError: the file is missing or holds no `Config` named `config`. Unknown flags and values
-        of a wrong type end the process with a usage message and exit code 2.
+      GraftError: the file is missing, fails, or holds no `Config` named `config`; a setting cannot
+        be meant. Unknown flags and values of a wrong type end the process with a usage message and
+        exit code 2.
     """
     path = Path(path)
     if not path.is_file():
@@ -157,52 +200,49 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     if spec is None or spec.loader is None:
         raise GraftError(f"{path}: not a Python file; a config is a .py file that sets `config`")
     module = importlib.util.module_from_spec(spec)
+    places = list(sys.path)
     sys.path.insert(0, str(path.parent))  # a config may start from another one beside it
     try:
         spec.loader.exec_module(module)
-    except (SyntaxError, NameError, TypeError, ImportError) as error:
-        raise GraftError(f"{path}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # it is a program: it may fail in any way
+        raise GraftError(f"{path}: {type(error).__name__}: {error}; mend the file") from error
     finally:
-        sys.path.remove(str(path.parent))
+        sys.path[:] = places
     config = getattr(module, "config", None)
     if not isinstance(config, Config):
         raise GraftError(f"{path}: sets no `config = Config(...)` from graft_jax.config")
+    _check_kinds(config, f"{path}: ")
     return check(tyro.cli(Config, default=config, args=list(overrides), prog=f"train {path}"))
 
 
 def check(config: Config) -> Config:
-    """Refuses numbers that cannot be meant, by the flag's name."""
-    positive = {
-        "--lora.rank": config.lora.rank,
-        "--lora.alpha": config.lora.alpha,
-        "--max-query-tokens": config.max_query_tokens - 7,
-        "--positions-at-once": config.positions_at_once,
-        "--validation.every": config.validation.every,
-        "--validation.rows": config.validation.rows,
-        "--validation.batch-size": config.validation.batch_size,
-        "--checkpoints.every": config.checkpoints.every,
-        "--checkpoints.keep": config.checkpoints.keep,
-        "--edges.temperature": config.edges.temperature,
-        "--edges.negatives": config.edges.negatives,
-        "--edges.projection": config.edges.projection,
-        "--distill.rollouts": config.distill.rollouts,
-        "--distill.temperature": config.distill.temperature,
-        "--grounding.epochs": config.grounding.epochs,
-        "--edges.steps": config.edges.steps,
-        "--sft.epochs": config.sft.epochs,
-        "--distill.epochs": config.distill.epochs,
-    }
-    for stage in ("grounding", "edges", "sft", "distill"):
-        positive[f"--{stage}.batch-size"] = getattr(config, stage).batch_size
-    for flag, value in positive.items():
-        if not value > 0:
-            raise GraftError(f"{flag}: too small; give a larger number")
-    for flag, share in (
-        ("--edges.hold-out", config.edges.hold_out),
-        ("--sft.teacher-share", config.sft.teacher_share),
-    ):
-        if not 0 <= share < 1:
-            raise GraftError(f"{flag}: {share} is not a share from 0 to below 1")
-    if config.distill.weight < 0:
-        raise GraftError(f"--distill.weight: {config.distill.weight} is negative")
+    """The config, if every setting is of its kind and can be meant.
+
+    Raises:
+      GraftError: one is not; names its flag, its value and what it may be.
+    """
+    _check_kinds(config)
+    for path in ("run", "data", "backbone"):
+        if not attrgetter(path)(config).strip():
+            raise GraftError(f"{_flag(path)}: is empty; give a folder")
+    for path, (low, high) in _RANGES.items():
+        value = attrgetter(path)(config)
+        if not low <= value <= high:
+            raise GraftError(f"{_flag(path)}: is {value}; it must be from {low} to {high}")
+    targets = config.lora.targets
+    if not targets or not set(targets) <= set(Lora().targets):
+        raise GraftError(
+            f"--lora.targets: is {' '.join(targets) or 'empty'}; it must name some of "
+            f"{', '.join(Lora().targets)}"
+        )
     return config
+
+
+def _check_kinds(config: Config, where: str = "") -> None:
+    if odd := misfit(config, Config):
+        flag = _flag(".".join(odd.path))
+        raise GraftError(f"{where}{flag}: is {odd.said}; it must be {odd.wanted}")
+
+
+def _flag(path: str) -> str:
+    return f"--{path.replace('_', '-')}"

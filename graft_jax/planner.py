@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import numpy as np
 from graft_jax.catalog.catalog import Catalog, Tool
 from graft_jax.catalog.graph import tool_bits
 from graft_jax.catalog.names import text_of
-from graft_jax.data.prompts import Prompts
+from graft_jax.data.prompts import Prompts, templates
 from graft_jax.decoding.decode import Decoded
 from graft_jax.decoding.masks import Index, make_index
 from graft_jax.decoding.requests import (
@@ -30,7 +30,7 @@ from graft_jax.decoding.requests import (
 )
 from graft_jax.errors import GraftError
 from graft_jax.io.huggingface import load_base, read_spec
-from graft_jax.io.planner_folder import TOKENIZER, load_planner_folder
+from graft_jax.io.planner_folder import PLANNER, TOKENIZER, load_planner_folder
 from graft_jax.io.tokenizer import encode_text, ending_plans, entries, load_tokenizer
 from graft_jax.models.adapter import Params
 from graft_jax.models.lora import merge
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Constrain = Literal["graph", "tools", "off"]
+Dtype = Literal["bfloat16", "float32"]
 Message = Mapping[str, Any]
 Query = str | Sequence[Message]
 
@@ -124,7 +125,7 @@ class Planner:
 def load(
     folder: str | Path,
     backbone: str | Path | None = None,
-    dtype: Literal["bfloat16", "float32"] | None = None,
+    dtype: Dtype | None = None,
 ) -> Planner:
     """Loads a planner folder, LoRA merged into the base.
 
@@ -136,9 +137,17 @@ def load(
     """
     stored = load_planner_folder(folder, backbone)
     card = stored.card
+    if card["prompts"] != templates():
+        raise GraftError(
+            f"{Path(folder) / PLANNER}: was trained with other prompt words; use the version of "
+            f"graft-jax that wrote it ({card.get('version')})"
+        )
+    dtype = dtype or card["config"]["dtype"]
+    if dtype not in get_args(Dtype):
+        raise GraftError(f"dtype {dtype!r} is not one of {', '.join(get_args(Dtype))}")
     tokenizer = load_tokenizer(Path(folder) / TOKENIZER)
     spec = ending_plans(read_spec(stored.backbone), tokenizer)
-    base = load_base(stored.backbone, spec, jnp.dtype(dtype or card["config"]["dtype"]))
+    base = load_base(stored.backbone, spec, jnp.dtype(dtype))
     params = Params(
         base=jax.jit(merge)(base, stored.adapter.lora), lora=None, tools=stored.adapter.tools
     )
@@ -198,13 +207,16 @@ def plan(
         _text_of(one, f"query {row + 1}" if several else "the query")
         for row, one in enumerate(queries)
     ]
+    for name, value in (("n_best", n_best), ("max_steps", max_steps), ("min_steps", min_steps)):
+        if not (value is None and name != "min_steps") and not _is_whole(value):
+            raise GraftError(f"{name} {value!r}: give a whole number")
     longest = planner.card["longest_plan"] + 1 if max_steps is None else max_steps
     if constrain == "off":
         if n_best is not None or allow is not None or deny or min_steps != 1:
             raise GraftError(
                 "constrain='off' is a plain greedy run: leave out n_best, allow, deny and min_steps"
             )
-        plans: list[Any] = _plan_unconstrained(planner, texts, max(longest, 1))
+        plans: list[Any] = _plan_unconstrained(planner, texts, longest)
     elif constrain in ("graph", "tools"):
         if n_best is not None and n_best < 1:
             raise GraftError(f"n_best {n_best}: give 1 or more, or None for the greedy plan")
@@ -235,6 +247,10 @@ def _plan_constrained(planner: Planner, texts: Sequence[str], request: Request) 
         limits,
         request.plans,
     )
+    if not np.isfinite(found.log_probs[:, 0]).all():
+        raise GraftError(
+            "the planner's weights give probabilities that are not numbers; train it again"
+        )
     return [
         [
             _constrained_plan(planner, found, row, beam, texts[row], cut.truncated, len(cut.ids))
@@ -360,7 +376,9 @@ def add_tool(
     Raises:
       GraftError: the name exists, or an edge's other end does not.
     """
-    catalog = planner.catalog.with_tool(tool, predecessors, successors)
+    catalog = planner.catalog.with_tool(
+        tool, _names(predecessors, "predecessors"), _names(successors, "successors")
+    )
     rows = list(planner.rows)
     if None not in rows:
         rows += [None] * len(rows)
@@ -427,9 +445,7 @@ def _allowed(planner: Planner, allow: Iterable[str] | None, deny: Iterable[str])
     row_of = planner.row_of
 
     def rows(names: Iterable[str], option: str) -> list[int]:
-        if isinstance(names, str):
-            raise GraftError(f"{option}: give a list of tool names, not one text")
-        names = list(names)
+        names = _names(names, option)
         unknown = [name for name in names if name not in row_of]
         if unknown:
             raise GraftError(
@@ -442,6 +458,23 @@ def _allowed(planner: Planner, allow: Iterable[str] | None, deny: Iterable[str])
     allowed[list(row_of.values()) if allow is None else rows(allow, "allow")] = True
     allowed[rows(deny, "deny")] = False
     return allowed
+
+
+def _names(names: Any, option: str) -> list[str]:
+    """The names as a list.
+
+    Raises:
+      GraftError: `names` is one text, or holds something that is none.
+    """
+    several = isinstance(names, Iterable) and not isinstance(names, str | bytes)
+    names = list(names) if several else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise GraftError(f"{option}: give a list of tool names")
+    return names
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _is_chat(query: Any) -> bool:
@@ -474,7 +507,7 @@ def _content(content: Any, where: str) -> str:
     """A message's content: a text, or parts of which the texts count."""
     if isinstance(content, str):
         return content
-    if isinstance(content, Sequence):
-        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    if isinstance(content, Sequence) and all(isinstance(part, Mapping) for part in content):
+        parts = [part.get("text") for part in content]
         return "\n".join(part for part in parts if isinstance(part, str))
     raise GraftError(f"{where}: a message's content is {type(content).__name__}; give a text")

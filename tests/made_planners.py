@@ -10,6 +10,7 @@ from graft_jax.catalog.catalog import Catalog, Tool
 from graft_jax.catalog.graph import capacity
 from graft_jax.data.prompts import templates
 from graft_jax.io.planner_folder import save_planner
+from graft_jax.models.lora import TARGETS
 
 KINDS: dict[str, dict[str, Any]] = {
     "llama, tied": {},
@@ -33,12 +34,13 @@ def write_planner(folder: Path, kind: str, tools: int) -> Path:
     )
     rows, rank, alpha = capacity(tools), 4, 12.0
     card = {
-        "config": {"dtype": "float32"},
+        "config": {"dtype": "float32", "data": "data/made", "train_on_validation": False},
+        "data_hash": "0",
         "prompts": templates(),
         "max_query_tokens": 256,
         "longest_plan": 3,
         "capacity": rows,
-        "lora": {"rank": rank, "alpha": alpha},
+        "lora": {"rank": rank, "alpha": alpha, "targets": list(TARGETS)},
     }
     adapter = tiny.make_adapter(spec, rows, rank, alpha)
     save_planner(folder / "planner", adapter, catalog, backbone, card)

@@ -1,12 +1,16 @@
 """Text in, plans out: what a caller may ask for, and what is refused, in words."""
 
+import dataclasses
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 from made_planners import write_planner
 
@@ -14,6 +18,7 @@ import graft_jax
 from graft_jax.catalog.catalog import Tool
 from graft_jax.decoding.decode import decode
 from graft_jax.errors import GraftError
+from graft_jax.io.planner_folder import load_planner_folder, save_planner
 
 TOOLS = 12
 
@@ -117,6 +122,12 @@ def test_unconstrained_plans_tell_words_from_tools(planner: Any) -> None:
     assert not (words and plan.is_legal)
 
 
+@pytest.mark.parametrize("most", [1, 5])
+def test_an_unconstrained_answer_is_no_longer_than_asked(planner: Any, most: int) -> None:
+    plan = graft_jax.plan(planner, "Book a seat", constrain="off", max_steps=most)
+    assert plan.generated_tokens <= most + 1
+
+
 def test_a_huge_request_is_cut_and_said(planner: Any) -> None:
     plan = graft_jax.plan(planner, "Book a seat to Lyon. " * 5000)
     assert plan.truncated
@@ -147,7 +158,16 @@ def test_control_tokens_in_a_request_are_text(planner: Any) -> None:
         ({"query": [{"role": "assistant", "content": "hi"}]}, "end with a message of role 'user'"),
         ({"query": [{"role": "user", "content": 3}]}, "content"),
         ({"constrain": "maybe"}, "'maybe' is not one of"),
+        ({"query": [{"role": "user", "content": [3]}]}, "content"),
         ({"n_best": 0}, "n_best 0"),
+        ({"n_best": 2.5}, "n_best 2.5: give a whole number"),
+        ({"n_best": True}, "n_best True"),
+        ({"max_steps": "3"}, "max_steps '3'"),
+        ({"min_steps": None}, "min_steps None"),
+        ({"deny": None}, "deny: give a list of tool names"),
+        ({"allow": [["x"]]}, "allow: give a list of tool names"),
+        ({"constrain": "off", "max_steps": 0}, "max_steps 0"),
+        ({"constrain": "off", "max_steps": 100}, "at most"),
         ({"allow": ["nothing"]}, "'nothing' is no tool"),
         ({"allow": "calendar.read"}, "a list of tool names"),
         ({"deny": ["nothing"]}, "'nothing' is no tool"),
@@ -191,6 +211,8 @@ def test_a_tool_is_added_and_removed_without_compiling(planner: Any) -> None:
     assert "brand new" not in planner.catalog.index
     with pytest.raises(GraftError):
         graft_jax.add_tool(planner, Tool(second))
+    with pytest.raises(GraftError, match="predecessors: give a list"):
+        graft_jax.add_tool(planner, Tool("x"), predecessors="search")
 
 
 def test_removed_tools_leave_the_others_where_they_were(planner: Any) -> None:
@@ -223,6 +245,14 @@ Spoil = Callable[[Path], object]
         (lambda p: (p / "adapter.safetensors").unlink(), "cannot be read"),
         (lambda p: (p / "catalog.json").unlink(), "catalog.json"),
         (lambda p: shutil.rmtree(p / "tokenizer"), "tokenizer"),
+        (lambda p: (p / "tokenizer" / "tokenizer_config.json").write_text("{}"), "tokenizer"),
+        (lambda p: _edit(p, prompts={"query": "other"}), "other prompt words"),
+        (lambda p: _edit(p, capacity=31), "do not have the sizes"),
+        (lambda p: _edit(p, capacity="32"), "'capacity' is '32'"),
+        (lambda p: _edit(p, lora={"rank": 0, "alpha": 1, "targets": []}), "'lora.rank' is 0"),
+        (lambda p: _edit(p, lora={"rank": 2, "alpha": 1, "targets": ["q"]}), "sizes"),
+        (lambda p: _edit(p, config=None), "'config.data' is None"),
+        (lambda p: _edit(p, longest_plan=True), "'longest_plan' is True"),
         (lambda p: _edit(p, format=9), "format 9"),
         (lambda p: _edit(p, catalog_hash="0"), "not the catalog"),
         (lambda p: _edit(p, backbone={"path": "gone", "content_hash": "0"}), "backbone is not at"),
@@ -237,6 +267,43 @@ def test_a_spoilt_planner_is_refused(
     spoil(copy)
     with pytest.raises(GraftError, match=message):
         graft_jax.load(copy)
+
+
+def test_weights_that_are_no_numbers_give_no_plan(planner: Any) -> None:
+    tools = jax.tree.map(lambda rows: rows * jnp.nan, planner.params.tools)
+    spoilt = dataclasses.replace(planner, params=planner.params.replace(tools=tools))
+    with pytest.raises(GraftError, match="not numbers"):
+        graft_jax.plan(spoilt, "Book a seat")
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_write_that_was_cut_is_made_good_by_the_next(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """Catalog, adapter, tokenizer and card take their names one after the other."""
+    stored = load_planner_folder(folder)
+    arguments = (tmp_path / "run", stored.adapter, stored.catalog, stored.backbone, stored.card)
+    with monkeypatch.context() as patch:
+        left = renames
+
+        def cut(function: Any) -> Any:
+            def rename(*names: Any) -> None:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise KeyboardInterrupt
+                function(*names)
+
+            return rename
+
+        patch.setattr(os, "replace", cut(os.replace))
+        patch.setattr(os, "rename", cut(os.rename))
+        with pytest.raises(KeyboardInterrupt):
+            save_planner(*arguments)
+    with pytest.raises(GraftError, match="no planner folder"):
+        load_planner_folder(tmp_path / "run")
+    save_planner(*arguments)
+    assert load_planner_folder(tmp_path / "run").catalog == stored.catalog
 
 
 def test_a_moved_backbone_is_given(folder: Path, tmp_path: Path) -> None:

@@ -246,12 +246,14 @@ def decode_unconstrained(
     spec: ModelSpec,
     ids: jax.Array,
     lengths: jax.Array,
+    max_steps: jax.Array,
     words: int,
     steps: int,
 ) -> tuple[jax.Array, jax.Array]:
     """Greedy decoding over the whole vocabulary, words and tools: what the planner says unasked.
 
-    `words` is the number of real vocabulary entries. Returns (tokens int [B, S] with V + i for tool
+    The end is forced after `max_steps` tokens (an int scalar, < S); `words` is the number of real
+    vocabulary entries. Returns (tokens int [B, S] with V + i for tool
     i, log-probabilities float32 [B, S] over the full space); a row ends with its first end-of-plan
     token and is filled with it.
     """
@@ -267,7 +269,8 @@ def decode_unconstrained(
         step, hidden, cache, tokens, scores, done = loop
         logits = full_logits(params.base, params.tools, hidden, words, valid)
         log_probs = jax.nn.log_softmax(logits, axis=-1)
-        token = jnp.where(done, eos, jnp.argmax(log_probs, axis=-1)).astype(jnp.int32)
+        must_end = done | (step >= max_steps)
+        token = jnp.where(must_end, eos, jnp.argmax(log_probs, axis=-1)).astype(jnp.int32)
         gained = jnp.take_along_axis(log_probs, token[:, None], axis=-1)[:, 0]
         scores = scores.at[:, step].set(jnp.where(done, 0.0, gained))
         tokens = tokens.at[:, step].set(token)

@@ -13,14 +13,13 @@ import numpy as np
 
 from graft_jax.catalog.graph import tool_bits
 from graft_jax.data.batches import pad_prompts
-from graft_jax.data.order import bucket
+from graft_jax.data.order import STEP_BUCKETS, bucket
 from graft_jax.decoding.decode import Decoded, Limits, decode, decode_unconstrained
 from graft_jax.decoding.masks import Index
 from graft_jax.errors import GraftError
 from graft_jax.models.adapter import Params
 from graft_jax.models.spec import ModelSpec
 
-STEP_BUCKETS = (8, 16, 32, 64)
 ROW_BUCKETS = (1, 8, 32)
 
 
@@ -46,13 +45,7 @@ def make_limits(request: Request, successors: Sequence[np.ndarray], capacity: in
     Raises:
       GraftError: no plan can satisfy the request; says how long the longest is.
     """
-    if not 1 <= request.min_steps <= request.max_steps:
-        raise GraftError(
-            f"min_steps {request.min_steps} and max_steps {request.max_steps}: give "
-            "1 <= min_steps <= max_steps"
-        )
-    if request.max_steps >= STEP_BUCKETS[-1]:
-        raise GraftError(f"max_steps {request.max_steps}: at most {STEP_BUCKETS[-1] - 1}")
+    _check_steps(request.min_steps, request.max_steps)
     if not request.allowed.any():
         raise GraftError("no tool is allowed; widen allow or shorten deny")
     steps = bucket(request.max_steps + 1, STEP_BUCKETS)
@@ -93,7 +86,7 @@ def decode_prompts(
 ) -> Decoded:
     """`decode` over any number of prompts of any lengths; NumPy arrays, rows in the given order.
 
-    Beams beyond the number of entries cannot exist and are not searched for.
+    Where fewer than `plans` plans exist, the rest has log-probability -inf.
     """
     steps = limits.reach.shape[0]
 
@@ -113,14 +106,29 @@ def decode_prompts_unconstrained(
     words: int,
     max_steps: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`decode_unconstrained` over prompts: tokens and log-probabilities [prompts, S]."""
+    """`decode_unconstrained` over prompts: tokens and log-probabilities [prompts, S].
+
+    Raises:
+      GraftError: a `max_steps` that is out of range.
+    """
+    _check_steps(1, max_steps)
+    limit = jnp.asarray(max_steps)
     steps = bucket(max_steps + 1, STEP_BUCKETS)
     return _in_batches(
         prompts,
         lambda ids, lengths: decode_unconstrained(
-            params, index, spec, ids, lengths, words=words, steps=steps
+            params, index, spec, ids, lengths, limit, words=words, steps=steps
         ),
     )
+
+
+def _check_steps(least: int, most: int) -> None:
+    if not 1 <= least <= most:
+        raise GraftError(
+            f"min_steps {least} and max_steps {most}: give 1 <= min_steps <= max_steps"
+        )
+    if most >= STEP_BUCKETS[-1]:
+        raise GraftError(f"max_steps {most}: at most {STEP_BUCKETS[-1] - 1}")
 
 
 def _in_batches(prompts, run):  # type: ignore[no-untyped-def]

@@ -5,20 +5,24 @@ Knows files and trees; nothing of training or decoding.
 """
 
 import dataclasses
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from graft_jax.catalog.catalog import Catalog, load_catalog, save_catalog
 from graft_jax.errors import GraftError
 from graft_jax.io.files import file_hash, read_json, write_json, written, written_folder
-from graft_jax.io.huggingface import content_hash
+from graft_jax.io.huggingface import content_hash, read_spec
 from graft_jax.models.adapter import Adapter, flatten_adapter, unflatten_adapter
+from graft_jax.models.lora import init_lora
+from graft_jax.models.spec import ModelSpec
 
 FORMAT = 1
 PLANNER, CATALOG, ADAPTER, TOKENIZER = (
@@ -33,11 +37,30 @@ _TOKENIZER_FILES = (
     "special_tokens_map.json",
     "chat_template.jinja",
 )
+# What a card must hold, and of which kind; everything else in it is for people.
+_CARD: dict[str, type | tuple[type, ...]] = {
+    "backbone.path": str,
+    "backbone.content_hash": str,
+    "adapter_hash": str,
+    "catalog_hash": str,
+    "tokenizer_hash": str,
+    "data_hash": str,
+    "prompts": dict,
+    "config.data": str,
+    "config.dtype": str,
+    "config.train_on_validation": bool,
+    "capacity": int,
+    "longest_plan": int,
+    "max_query_tokens": int,
+    "lora.rank": int,
+    "lora.alpha": (int, float),
+    "lora.targets": list,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """What a planner folder holds. `card` is planner.json."""
+    """What a planner folder holds. `card` is planner.json, with everything that `_CARD` names."""
 
     card: dict[str, Any]
     catalog: Catalog
@@ -60,6 +83,7 @@ def save_planner(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PLANNER).unlink(missing_ok=True)
+    shutil.rmtree(folder / TOKENIZER, ignore_errors=True)  # of a write that was cut short
     save_catalog(catalog, folder / CATALOG)
     with written(folder / ADAPTER) as temporary:
         save_file(flatten_adapter(adapter), temporary)
@@ -74,6 +98,7 @@ def save_planner(
             "backbone": {"path": str(backbone), "content_hash": content_hash(backbone)},
             "adapter_hash": file_hash(folder / ADAPTER),
             "catalog_hash": catalog.content_hash(),
+            "tokenizer_hash": _tokenizer_hash(folder),
             **card,
         },
     )
@@ -96,23 +121,16 @@ def load_planner_folder(folder: str | Path, backbone: str | Path | None = None) 
             f"{folder}: is no planner folder (no {PLANNER}); give the run folder of a finished "
             "training, such as runs/quickstart"
         )
-    card = read_json(path)
-    if not isinstance(card, dict) or not isinstance(card.get("backbone"), dict):
-        raise GraftError(f"{path}: is not a planner's card; train or copy the planner again")
-    if card.get("format") != FORMAT:
-        raise GraftError(
-            f"{path}: format {card.get('format')!r} is not {FORMAT}; use the version of graft-jax "
-            "that wrote it"
-        )
+    card = _read_card(path)
     catalog = load_catalog(folder / CATALOG)
-    if catalog.content_hash() != card.get("catalog_hash"):
+    if catalog.content_hash() != card["catalog_hash"]:
         raise GraftError(
             f"{folder / CATALOG}: is not the catalog this planner was trained on; put the original "
             "back, and change tools with graft_jax.add_tool and remove_tool, or train again"
         )
     file = folder / ADAPTER
     try:
-        intact = file_hash(file) == card.get("adapter_hash")
+        intact = file_hash(file) == card["adapter_hash"]
         flat = load_file(file) if intact else {}
     except (OSError, SafetensorError) as error:
         raise GraftError(f"{file}: cannot be read ({error}); copy the planner again") from error
@@ -120,6 +138,11 @@ def load_planner_folder(folder: str | Path, backbone: str | Path | None = None) 
         raise GraftError(
             f"{file}: differs from what {PLANNER} describes; the folder was copied in part, copy "
             "it again"
+        )
+    if _tokenizer_hash(folder) != card["tokenizer_hash"]:
+        raise GraftError(
+            f"{folder / TOKENIZER}: is not the tokenizer this planner was trained with; copy the "
+            "planner again"
         )
     lora = card["lora"]
     adapter = unflatten_adapter(flat, lora["alpha"] / lora["rank"], str(file))
@@ -131,7 +154,66 @@ def load_planner_folder(folder: str | Path, backbone: str | Path | None = None) 
             f"{card['backbone']['path']}, content {card['backbone']['content_hash'][:12]}; this is "
             f"{found[:12]}); give the right folder with --backbone"
         )
+    _check_shapes(adapter, card, read_spec(where), len(catalog), file)
     return Stored(card, catalog, adapter, where)
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    card = read_json(path)
+    if not isinstance(card, dict):
+        raise GraftError(f"{path}: is not a planner's card; train or copy the planner again")
+    if card.get("format") != FORMAT:
+        raise GraftError(
+            f"{path}: format {card.get('format')!r} is not {FORMAT}; use the version of graft-jax "
+            "that wrote it"
+        )
+    for name, kind in _CARD.items():
+        value: Any = card
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise GraftError(f"{path}: {name!r} is {value!r}; train or copy the planner again")
+        if isinstance(value, int) and kind is int and value < 1:
+            raise GraftError(f"{path}: {name!r} is {value}, below 1; copy the planner again")
+    return card
+
+
+def _tokenizer_hash(folder: Path) -> str:
+    files = [folder / TOKENIZER / name for name in _TOKENIZER_FILES]
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            digest.update(f"{file.name} {file_hash(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _check_shapes(
+    adapter: Adapter, card: Mapping[str, Any], spec: ModelSpec, count: int, file: Path
+) -> None:
+    """Refuses an adapter that does not belong to the card's sizes and the backbone's."""
+    lora, capacity = card["lora"], card["capacity"]
+    wanted = jax.eval_shape(
+        lambda: init_lora(jax.random.key(0), spec, lora["rank"], 1.0, lora["targets"]).layers
+    )
+    rows = adapter.tools
+    fits = (
+        _shapes(adapter.lora.layers) == _shapes(wanted)
+        and rows.embed.shape == (capacity, spec.width)
+        and (rows.head is None) == spec.tied
+        and (rows.head is None or rows.head.shape == rows.embed.shape)
+        and count <= capacity
+        and not capacity % 32
+    )
+    if not fits:
+        raise GraftError(
+            f"{file}: its arrays do not have the sizes that {PLANNER} and the backbone say; copy "
+            "the planner again"
+        )
+
+
+def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
 
 
 def _find_backbone(

@@ -89,7 +89,7 @@ def run_stages(
         state = _begin(stages[0], adapter, mesh)
     else:
         notes = checkpoints.notes(latest)
-        _check(notes["fingerprint"], fingerprint)
+        check_fingerprint(notes["fingerprint"], fingerprint)
         position = Position(**notes["position"])
         state = checkpoints.restore(latest, _like(stages, position, adapter, mesh))
         progress.say(f"continuing at step {latest} ({position.stage})")
@@ -105,7 +105,7 @@ def run_stages(
                 continue
             offset, first = offsets[stage.name], int(state.step)
             if first == 0:
-                _report(records, stage, offset, hooks.at_start(stage.name, state.adapter))
+                _report(records, stage, offset, 0, hooks.at_start(stage.name, state.adapter))
             progress.start(stage.name, first, stage.steps)
             step_function = make_step(
                 stage.objective, _optimizer(stage), positions_at_once, row_shards(mesh)
@@ -143,7 +143,7 @@ def run_stages(
             drain.all()
             ended = state.adapter if state.best is None else state.best
             end = offset + stage.steps
-            _report(records, stage, end, hooks.at_end(stage.name, ended))
+            _report(records, stage, end, stage.steps, hooks.at_end(stage.name, ended))
             if index + 1 < len(stages):
                 following = stages[index + 1]
                 keep = following.validated and stage.validated
@@ -192,12 +192,13 @@ def _like(stages: list[Stage], position: Position, adapter: Adapter, mesh: Mesh)
     return _begin(stage, adapter, mesh, best)
 
 
-def _check(found: dict[str, Any], wanted: dict[str, Any], path: str = "") -> None:
+def check_fingerprint(found: dict[str, Any], wanted: dict[str, Any], path: str = "") -> None:
+    """Refuses a run that was started with another config, data or backbone, naming what differs."""
     for key in sorted({*found, *wanted}):
         a, b = found.get(key), wanted.get(key)
         name = f"{path}{key}"
         if isinstance(a, dict) and isinstance(b, dict):
-            _check(a, b, f"{name}.")
+            check_fingerprint(a, b, f"{name}.")
         elif a != b:
             raise GraftError(
                 f"the run folder holds a run with another {name.removeprefix('config.')} ({a!r}, "
@@ -212,9 +213,12 @@ def _batches(stage: Stage, first: int) -> Iterator[tuple[int, Any]]:
     yield from data.to_iter_dataset(options)
 
 
-def _report(records: Records, stage: Stage, step: int, report: dict[str, Any] | None) -> None:
+def _report(
+    records: Records, stage: Stage, step: int, stage_step: int, report: dict[str, Any] | None
+) -> None:
     if report is not None:
-        records.write({"step": step, "stage": stage.name, "report": report})
+        place = {"step": step, "stage": stage.name, "stage_step": stage_step}
+        records.write({**place, "report": report})
 
 
 def _words(scores: dict[str, float]) -> str:
@@ -246,12 +250,13 @@ class _Drain:
     def _one(self) -> None:
         step, metrics, tokens = self._waiting.pop(0)
         values = {name: float(value) for name, value in metrics.items()}
-        if not math.isfinite(values["loss"]):
-            raise GraftError(
-                f"{self._stage.name}: the loss of step {step} is {values['loss']}; lower "
-                f"--{self._stage.name}.optimizer.lora-rate or .rows-rate and give "
-                "another --run"
-            )
+        for name in ("loss", "grad_norm"):  # a gradient that is no number spoils the update
+            if not math.isfinite(values[name]):
+                raise GraftError(
+                    f"{self._stage.name}: the {name} of step {step} is {values[name]}; lower "
+                    f"--{self._stage.name}.optimizer.lora-rate or .rows-rate and give "
+                    "another --run"
+                )
         now = time.perf_counter()
         rate = tokens / (now - self._clock)
         self._clock = now

@@ -27,12 +27,14 @@ from graft_jax.models.adapter import Adapter, flatten_adapter, init_adapter
 from graft_jax.models.passes import with_adapter
 from graft_jax.sharding import base_sharding, make_mesh
 from graft_jax.training.diagnostics import edge_report, successor_scores, teacher_report
-from graft_jax.training.loop import Hooks, run_stages
+from graft_jax.training.loop import Hooks, check_fingerprint, run_stages
 from graft_jax.training.records import Progress, Records
 from graft_jax.training.stages import Task, make_prepare, make_stages
 from graft_jax.training.validation import greedy_plans, score_plans
 
 CHECKPOINTS, REPORTS = "checkpoints", "reports"
+# Settings that a run may be continued with other values of: where things lie, and how much at once.
+_FREE = ("run", "data", "backbone", "checkpoints", "mesh", "positions_at_once")
 
 
 def train(config: Config, console: Console | None = None) -> Path:
@@ -54,21 +56,12 @@ def train(config: Config, console: Console | None = None) -> Path:
     splits = load_splits(config.data, catalog)
     spec = read_spec(config.backbone)
     fingerprint = {
-        "config": {
-            key: value
-            for key, value in to_json(config).items()
-            if key not in ("run", "data", "backbone", "checkpoints", "mesh")
-        },
+        "config": {key: value for key, value in to_json(config).items() if key not in _FREE},
         "data": data_hash(config.data),
         "backbone": content_hash(config.backbone),
     }
-    if (run / PLANNER).is_file():
-        if read_json(run / PLANNER).get("fingerprint") == fingerprint:
-            progress.say(f"{run}: this run has ended; its planner is there")
-            return run
-        raise GraftError(
-            f"{run}: holds the planner of another run; give another --run, or delete the folder"
-        )
+    if _has_ended(run, fingerprint, progress):
+        return run
 
     # The frozen side: mesh, base, tokenizer, prompts.
     mesh = make_mesh(**dataclasses.asdict(config.mesh))
@@ -144,6 +137,8 @@ def train(config: Config, console: Console | None = None) -> Path:
 
     # The run itself.
     with locked(run), Checkpoints(run / CHECKPOINTS, config.checkpoints.keep) as checkpoints:
+        if _has_ended(run, fingerprint, progress):  # another process, while this one waited
+            return run
         adapter = run_stages(
             stages,
             adapter,
@@ -168,6 +163,18 @@ def train(config: Config, console: Console | None = None) -> Path:
     return run
 
 
+def _has_ended(run: Path, fingerprint: dict[str, Any], progress: Progress) -> bool:
+    """Whether the run's planner is there already; refuses another run's."""
+    if not (run / PLANNER).is_file():
+        return False
+    card = read_json(run / PLANNER)
+    if not isinstance(card, dict) or not isinstance(card.get("fingerprint"), dict):
+        raise GraftError(f"{run / PLANNER}: is not a planner's card; give another --run")
+    check_fingerprint(card["fingerprint"], fingerprint)
+    progress.say(f"{run}: this run has ended; its planner is there")
+    return True
+
+
 def _start_from(config: Config, catalog: Catalog, fresh: Adapter) -> Adapter:
     """The adapter of another planner over the same catalog and backbone."""
     stored = load_planner_folder(config.start_from, config.backbone)
@@ -176,13 +183,14 @@ def _start_from(config: Config, catalog: Catalog, fresh: Adapter) -> Adapter:
             f"{config.start_from}: was trained on another catalog than {config.data}; start from a "
             "planner of the same catalog"
         )
-    shapes = [
-        {k: v.shape for k, v in flatten_adapter(tree).items()} for tree in (stored.adapter, fresh)
+    kinds = [
+        (tree.lora.scale, {k: v.shape for k, v in flatten_adapter(tree).items()})
+        for tree in (stored.adapter, fresh)
     ]
-    if shapes[0] != shapes[1]:
+    if kinds[0] != kinds[1]:
         raise GraftError(
-            f"{config.start_from}: has other LoRA or projection sizes than this config; give the "
-            "same --lora and --edges.projection"
+            f"{config.start_from}: has another LoRA (rank, alpha, targets) or projection than this "
+            "config; give the same --lora and --edges.projection"
         )
     return stored.adapter
 

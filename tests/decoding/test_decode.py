@@ -268,7 +268,7 @@ def test_an_unconstrained_answer_ends_with_its_first_end_of_plan() -> None:
     tokens, scores = map(
         np.asarray,
         decode_unconstrained(
-            params, index, SPEC, batch.ids, batch.lengths, words=tiny.WORDS, steps=8
+            params, index, SPEC, batch.ids, batch.lengths, jnp.asarray(7), tiny.WORDS, steps=8
         ),
     )
     full = jax.jit(sequence_pass, static_argnames="spec")

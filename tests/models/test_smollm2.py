@@ -77,7 +77,8 @@ def test_it_says_what_it_said_on_pytorch(loaded: Loaded) -> None:
         successors=jnp.zeros((CAPACITY + 1, CAPACITY // 32), jnp.uint32),
     )
     lengths = golden["mask"][:1].sum(axis=1)
+    words, most = entries(tokenizer), jnp.asarray(11)
     tokens, _ = decode_unconstrained(
-        params, nothing, spec, golden["ids"][:1], lengths, words=entries(tokenizer), steps=12
+        params, nothing, spec, golden["ids"][:1], lengths, most, words=words, steps=12
     )
     assert tokenizer.decode(tokens[0], skip_special_tokens=True) == golden["answer"].item()

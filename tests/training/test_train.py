@@ -1,9 +1,11 @@
 """Training from the outside: stages alone, seeds, what is refused, what diverges."""
 
+import contextlib
 import dataclasses
 import io
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +56,9 @@ def test_distillation_alone_starts_from_a_planner(make: Any) -> None:
     second = quiet(dataclasses.replace(only("distill", make("second")), start_from=str(first)))
     report = json.loads((second / "reports" / "teacher.json").read_text())
     assert {"query_only", "with_context", "on_rollouts"} <= report.keys()
-    other = make("third", start_from=str(first), lora=Lora(rank=3, alpha=6.0))
-    with pytest.raises(GraftError, match="LoRA"):
-        quiet(other)
+    for lora in (Lora(rank=3, alpha=6.0), Lora(rank=2, alpha=600.0)):
+        with pytest.raises(GraftError, match="another LoRA"):
+            quiet(make("third", start_from=str(first), lora=lora))
 
 
 def test_the_seed_decides(make: Any) -> None:
@@ -89,14 +91,32 @@ def test_devices_do_not_change_the_losses(make: Any) -> None:
 
 def test_a_loss_that_is_no_number_stops_the_run(make: Any) -> None:
     config = only("sft", make(sft=Sft(optimizer=Optimizer(lora_rate=1e30, rows_rate=1e30))))
-    with pytest.raises(GraftError, match=r"sft: the loss of step \d+ is"):
+    with pytest.raises(GraftError, match=r"sft: the (loss|grad_norm) of step \d+ is"):
         quiet(config)
 
 
 def test_another_run_in_the_folder_is_refused(make: Any) -> None:
     quiet(only("sft", make()))
-    with pytest.raises(GraftError, match="another run"):
+    with pytest.raises(GraftError, match="another seed"):
         quiet(only("sft", make(seed=5)))
+
+
+def test_a_run_that_ended_while_this_one_waited_is_left_alone(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graft_jax.training import train as module
+
+    config, held = only("grounding", make()), module.locked
+
+    @contextlib.contextmanager
+    def after_another(folder: Path) -> Iterator[None]:
+        monkeypatch.undo()
+        quiet(config)
+        with held(folder):
+            yield
+
+    monkeypatch.setattr(module, "locked", after_another)
+    assert graft_jax.plan(graft_jax.load(quiet(config)), "find a train").tools
 
 
 def test_settings_may_not_change_midway(

@@ -13,11 +13,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from graft_jax.catalog.catalog import Catalog
+from graft_jax.catalog.catalog import Catalog, check_writable
+from graft_jax.data.order import STEP_BUCKETS
 from graft_jax.errors import GraftError
 
 SPLITS = ("train", "validation", "test")
 CATALOG_FILE = "catalog.json"
+# A planner searches one tool further than the longest plan it has seen, and for the plan's end.
+LONGEST_PLAN = STEP_BUCKETS[-1] - 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +50,8 @@ def load_examples(path: str | os.PathLike[str], catalog: Catalog) -> list[Exampl
 
     Raises:
       GraftError: the file is missing, unreadable or without examples; a line is not a JSON object
-        of that form; a query is not text or blank; a plan is empty or names an unknown tool; an id
-        stands twice. The message names file, line and id.
+        of that form; a query is not text or blank; a plan is empty, longer than LONGEST_PLAN or
+        names an unknown tool; an id stands twice. The message names file, line and id.
     """
     path = Path(path)
     examples: list[Example] = []
@@ -163,6 +166,7 @@ def _parse(line: str, where: str) -> Example:
         ) from None
     if not isinstance(record, dict):
         raise GraftError(f"{where}: is {type(record).__name__}, not a JSON object; see README")
+    check_writable(record, where)
     identity = _field(record, "id", where)
     if not _is_text(identity):
         raise GraftError(f"{where}: 'id' is {identity!r}; it must be a text that is not blank")
@@ -174,6 +178,11 @@ def _parse(line: str, where: str) -> Example:
     tools = _texts(_field(record, "tools", where), "tools", where)
     if not tools:
         raise GraftError(f"{where}: 'tools' is empty; a plan has at least one tool")
+    if len(tools) > LONGEST_PLAN:
+        raise GraftError(
+            f"{where}: a plan of {len(tools)} tools; at most {LONGEST_PLAN} can be planned: "
+            "shorten it or take the example out"
+        )
     return Example(identity, query, subtasks, tools)
 
 
@@ -195,7 +204,4 @@ def _texts(value: Any, key: str, where: str) -> tuple[str, ...]:
 
 
 def _is_text(value: Any) -> bool:
-    """A str with something in it that UTF-8 can write: JSON lets a lone surrogate through."""
-    if not isinstance(value, str) or not value.strip():
-        return False
-    return not any("\ud800" <= char <= "\udfff" for char in value)
+    return isinstance(value, str) and bool(value.strip())

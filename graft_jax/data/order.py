@@ -11,6 +11,7 @@ import numpy as np
 from graft_jax.errors import GraftError
 
 BUCKETS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192)
+STEP_BUCKETS = (8, 16, 32, 64)  # of a plan's steps, its end included
 _POOL = 16  # batches whose rows are sorted together: wider saves padding, narrower shuffles better
 
 Batch = tuple[int, np.ndarray]

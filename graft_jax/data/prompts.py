@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from graft_jax.data.order import BUCKETS, STEP_BUCKETS
+from graft_jax.errors import GraftError
 from graft_jax.io.tokenizer import chat_frame, encode_text
 
 if TYPE_CHECKING:
@@ -47,15 +49,25 @@ class Prompts:
 
     `vocabulary` is V, the id of the first tool. `max_query_tokens` is the cut rule: of a longer
     request the first three quarters of that many tokens and the last quarter are kept, since what
-    a long request asks for stands at its ends.
+    a long request asks for stands at its ends. The subtasks of a teacher's prompt share as many
+    tokens: where they have more, the longest are cut by that rule to one length, the largest that
+    fits. `max_positions` is the backbone's context, which holds a prompt and its plan.
+
+    Raises, with every prompt:
+      GraftError: it does not fit into the context, or into the largest bucket.
     """
 
     def __init__(
-        self, tokenizer: "PreTrainedTokenizerBase", vocabulary: int, max_query_tokens: int
+        self,
+        tokenizer: "PreTrainedTokenizerBase",
+        vocabulary: int,
+        max_query_tokens: int,
+        max_positions: int = BUCKETS[-1],
     ) -> None:
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._max = max_query_tokens
+        self._room = max(min(max_positions, BUCKETS[-1]) - STEP_BUCKETS[-1], 0)
         self._student = Frame(*map(tuple, chat_frame(tokenizer, STUDENT_SYSTEM)))
         self._teacher = Frame(*map(tuple, chat_frame(tokenizer, TEACHER_SYSTEM)))
         self._grounding = Frame(*map(tuple, chat_frame(tokenizer, GROUNDING_SYSTEM)))
@@ -67,15 +79,12 @@ class Prompts:
 
     def cut(self, text: str) -> Cut:
         """A text's ids by the cut rule. Far more characters than can matter are never tokenised."""
-        head, tail = self._max - self._max // 4, self._max // 4
         widest = 32 * self._max  # characters; a token of text is rarely longer than 16
         clipped = len(text) > 2 * widest
         if clipped:
             text = text[:widest] + text[-widest:]
-        ids = encode_text(self._tokenizer, text)
-        if len(ids) > self._max:
-            return Cut((*ids[:head], *ids[len(ids) - tail :]), True)
-        return Cut(tuple(ids), clipped)
+        ids = tuple(encode_text(self._tokenizer, text))
+        return Cut(_ends(ids, self._max), clipped or len(ids) > self._max)
 
     def student(self, query: str) -> Cut:
         """P_S(q) = [Query: q]."""
@@ -87,27 +96,68 @@ class Prompts:
 
         Without subtasks aligned with the tools the solution is the tool sequence alone.
         """
-        cut = self.cut(query.strip())
-        body = [*self._text(QUERY), *cut.ids, *self._text(SOLUTION)]
-        if len(subtasks) == len(tools):
-            for number, (subtask, tool) in enumerate(zip(subtasks, tools, strict=True), start=1):
-                step = ("\n" if number > 1 else "") + STEP.format(number=number) + subtask.strip()
-                body += [*self._text(step + STEP_TOOL), self._vocabulary + tool]
-        body += self._text(SEQUENCE)
-        body += [self._vocabulary + tool for tool in tools]
-        body += self._text(AGAIN)
-        return Cut(self._framed(self._teacher, body), cut.truncated)
+        cut, steps = self.cut(query.strip()), self._steps(subtasks, tools)
+        body = [
+            *self._text(QUERY),
+            *cut.ids,
+            *self._text(SOLUTION),
+            *steps.ids,
+            *self._text(SEQUENCE),
+            *(self._vocabulary + tool for tool in tools),
+            *self._text(AGAIN),
+        ]
+        return Cut(self._framed(self._teacher, body), cut.truncated or steps.truncated)
 
     def grounding(self, subtask: str) -> Cut:
         """The prompt of one subtask, whose answer is one tool."""
         cut = self.cut(subtask.strip())
         return Cut(self._framed(self._grounding, list(cut.ids)), cut.truncated)
 
+    def _steps(self, subtasks: Sequence[str], tools: Sequence[int]) -> Cut:
+        """One line a step; nothing where the numbers of subtasks and tools differ."""
+        if len(subtasks) != len(tools):
+            return Cut((), False)
+        cuts = [self.cut(subtask.strip()) for subtask in subtasks]
+        most = _shared(self._max, [len(cut.ids) for cut in cuts])
+        ids: list[int] = []
+        truncated = False
+        for number, (subtask, cut, tool) in enumerate(
+            zip(subtasks, cuts, tools, strict=True), start=1
+        ):
+            before = ("\n" if number > 1 else "") + STEP.format(number=number)
+            if cut.truncated or len(cut.ids) > most:
+                truncated = True
+                ids += [*self._text(before), *_ends(cut.ids, most), *self._text(STEP_TOOL)]
+            else:  # as one text, whose words join their spaces
+                ids += self._text(before + subtask.strip() + STEP_TOOL)
+            ids.append(self._vocabulary + tool)
+        return Cut(tuple(ids), truncated)
+
     def _text(self, text: str) -> list[int]:
         return encode_text(self._tokenizer, text)
 
     def _framed(self, frame: Frame, body: Sequence[int]) -> tuple[int, ...]:
-        return (*frame.prefix, *body, *frame.suffix)
+        ids = (*frame.prefix, *body, *frame.suffix)
+        if len(ids) > self._room:
+            raise GraftError(
+                f"a prompt of {len(ids)} tokens, but the backbone's context and the largest bucket "
+                f"have room for {self._room} beside a plan; give a smaller --max-query-tokens (now "
+                f"{self._max}), or choose a backbone of a longer context"
+            )
+        return ids
+
+
+def _ends(ids: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """The cut rule: all ids, or the first three quarters of `most` and the last quarter."""
+    tail = most // 4
+    return ids if len(ids) <= most else (*ids[: most - tail], *ids[len(ids) - tail :])
+
+
+def _shared(budget: int, lengths: Sequence[int]) -> int:
+    """The largest length to which texts may be cut so that together they stay in the budget."""
+    if sum(lengths) <= budget:
+        return budget
+    return max(n for n in range(budget) if sum(min(n, length) for length in lengths) <= budget)
 
 
 def templates() -> dict[str, str]:

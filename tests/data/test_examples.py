@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graft_jax.catalog.catalog import Catalog, Tool
 from graft_jax.data.examples import (
+    LONGEST_PLAN,
     Example,
     data_hash,
     load_examples,
@@ -42,6 +43,7 @@ def write(path, *records):
     return path
 
 
+@settings(deadline=None)
 @given(EXAMPLES)
 def test_saved_examples_are_read_back_equal(tmp_path_factory, examples):
     path = tmp_path_factory.mktemp("examples") / "train.jsonl"
@@ -74,13 +76,17 @@ def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
         (record(query=None), ["line 2", "'7'", "'query' is missing"]),
         (record(query=["do", "it"]), ["line 2", "'7'", "'query'", "text"]),
         (record(query=" \n\t"), ["line 2", "'7'", "'query'", "blank"]),
-        (record(query="\ud800"), ["line 2", "'7'", "'query'"]),
+        (record(query="\ud800"), ["line 2", "surrogate"]),
+        (record(subtasks=["a\udfff"]), ["line 2", "surrogate"]),
+        (record(id="\ud83d"), ["line 2", "surrogate"]),
+        (f'{{"id": {"9" * 5_000}}}', ["line 2", "digits"]),
         (record(subtasks=None), ["line 2", "'7'", "'subtasks' is missing"]),
         (record(subtasks="one"), ["line 2", "'7'", "'subtasks'", "list"]),
         (record(subtasks=[""]), ["line 2", "'7'", "'subtasks'"]),
         (record(tools=None), ["line 2", "'7'", "'tools' is missing"]),
         (record(tools=[]), ["line 2", "'7'", "'tools' is empty"]),
         (record(tools=[1]), ["line 2", "'7'", "'tools' holds 1"]),
+        (record(tools=["c"] * (LONGEST_PLAN + 1)), ["line 2", "'7'", "63 tools; at most 62"]),
         (record(tools=["c", "C"]), ["line 2", "'7'", "'C'", "not in the catalog", "catalog.json"]),
         (record(id="first"), ["line 2", "'first'", "already stands on line 1"]),
     ],

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graft_jax.data import prompts as words
+from graft_jax.data.examples import LONGEST_PLAN
 from graft_jax.data.prompts import Prompts, templates
+from graft_jax.errors import GraftError
 from graft_jax.io.tokenizer import load_tokenizer
 
 V = 300
@@ -145,6 +147,36 @@ def test_a_hundred_thousand_characters_are_cut_at_once(made: Prompts, text: str)
     assert time.process_time() - start < 1.0
     assert len(cut.ids) <= len(made.student("x").ids) - 1 + MOST
     assert cut.truncated or text.strip() == "go"
+
+
+@pytest.mark.parametrize(
+    ("subtasks", "kept"),
+    [
+        (["a" * 30, "b" * 30], ["a" * 30, "b" * 30]),
+        (["a" * 10, "b" * 61], ["a" * 10, "b" * 50]),
+        (["first" + "m" * 20_000 + "last", "b" * 5], ["first" + "m" * 46 + "last", "b" * 5]),
+        (["a" * 21, "b" * 21, "c" * 21], ["a" * 20, "b" * 20, "c" * 20]),
+    ],
+)
+def test_subtasks_share_a_budget_and_the_longest_are_cut(made, read, subtasks, kept) -> None:
+    cut = made.teacher("go", subtasks, range(len(subtasks)))
+    whole = "".join(f"Step {i}: {text} Tool:[{i - 1}]\n" for i, text in enumerate(kept, start=1))
+    assert f"solution:\n{whole}Tool sequence:" in read(cut.ids)
+    assert cut.truncated == (subtasks != kept)
+
+
+def test_a_solution_of_any_length_fits(made: Prompts) -> None:
+    long = made.teacher("q" * 100_000, ["s" * 100_000] * LONGEST_PLAN, range(LONGEST_PLAN))
+    assert len(long.ids) < 2 * MOST + 2_000
+
+
+def test_what_the_context_or_the_largest_bucket_cannot_hold_is_refused(tokenizer) -> None:
+    frame = len(Prompts(tokenizer, V, MOST).student("q").ids) - 1
+    short = Prompts(tokenizer, V, MOST, frame + 10 + 64)
+    assert len(short.student("q" * 10).ids) == frame + 10
+    for prompts in (short, Prompts(tokenizer, V, 9_000, 100_000)):
+        with pytest.raises(GraftError, match="a smaller --max-query-tokens"):
+            prompts.student("q" * 9_000)
 
 
 def test_a_cut_may_fall_within_a_character(made: Prompts) -> None:

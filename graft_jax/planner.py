@@ -160,7 +160,7 @@ def load(
         catalog=stored.catalog,
         rows=tuple(names + [None] * (size - len(names))),
         tokenizer=tokenizer,
-        prompts=Prompts(tokenizer, spec.vocab_size, card["max_query_tokens"]),
+        prompts=Prompts(tokenizer, spec.vocab_size, card["max_query_tokens"], spec.max_positions),
         card=card,
     )
 

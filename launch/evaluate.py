@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--store", metavar="FILE", help="also write the small form, for results/")
     arguments = parser.parse_args()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", ".cache/jax")
-    from graft_jax.evaluation.evaluate import evaluate, store
+    from graft_jax.evaluation.evaluate import evaluate
     from graft_jax.evaluation.tables import results_table
 
     path = evaluate(
@@ -31,9 +31,8 @@ def main() -> None:
         arguments.data,
         arguments.backbone,
         arguments.single,
+        small_copy=arguments.store,
     )
-    if arguments.store:
-        store(path, arguments.store)
     print(results_table([path, path.with_name(f"{arguments.split}-knn.json")]))
     print(f"report: {path.parent.parent / 'report.md'}")
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a scri
 from graft_jax.errors import GraftError, run_cli
 from graft_jax.evaluation.score_files import is_score_file
 from graft_jax.evaluation.tables import replace_block, results_table
-from graft_jax.io.files import read_json, write_text
+from graft_jax.io.files import read_json, read_text, write_text
 
 
 def main() -> int:
@@ -39,11 +39,9 @@ def main() -> int:
         print(table, end="")
         return 0
 
+    old = read_text(args.readme)
     try:
-        old = args.readme.read_text(encoding="utf-8")
         new = replace_block(old, table)
-    except OSError as error:
-        raise GraftError(f"{args.readme}: cannot be read ({error.strerror})") from None
     except GraftError as error:
         raise GraftError(f"{args.readme}: {error}") from None
     if args.check:

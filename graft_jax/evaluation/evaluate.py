@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import numpy as np
@@ -14,12 +14,33 @@ from graft_jax._version import __version__
 from graft_jax.baselines.knn import KNN
 from graft_jax.data.examples import SPLITS, Example, data_hash, load_splits
 from graft_jax.errors import GraftError
-from graft_jax.evaluation.report import write_report
+from graft_jax.evaluation.report import REPORT, write_report
+from graft_jax.evaluation.run_folder import PICTURES
 from graft_jax.evaluation.score_files import read_scores, save_scores, slim, write_scores
 from graft_jax.evaluation.scores import score_predictions
+from graft_jax.io.files import try_target
+from graft_jax.io.planner_folder import PLANNER
 from graft_jax.planner import Constrain, Plan, Planner, load, plan
+from graft_jax.shapes import misfit
 
 SCORES = "scores"
+
+
+class _Stage(TypedDict):
+    enabled: bool
+
+
+class _Config(TypedDict):
+    """What is read of a planner's config."""
+
+    seed: int
+    data: str
+    backbone: str
+    train_on_validation: bool
+    grounding: _Stage
+    edges: _Stage
+    sft: _Stage
+    distill: _Stage
 
 
 def evaluate(
@@ -30,23 +51,27 @@ def evaluate(
     backbone: str | Path | None = None,
     single_queries: int = 32,
     seed: int = 0,
+    small_copy: str | Path | None = None,
 ) -> Path:
     """Plans every request of a split, scores the plans and kNN's, and writes the run's report.
 
     Writes `scores/<split>-<constrain>.json` and `scores/<split>-knn.json` into the planner's folder
     and `report.md` beside them. `data` is the folder the planner was trained on, where it has
     moved; `single_queries` requests are also planned one at a time, for their wall time; `seed` is
-    the bootstrap's. Returns the path of the first file.
+    the bootstrap's; `small_copy` takes the first file's small form, for `results/`. Returns the
+    path of the first file.
 
     Raises:
-      GraftError: an unknown split, data other than the planner's, or a planner that cannot be
-        loaded.
+      GraftError: an unknown split, data other than the planner's, a planner that cannot be loaded,
+        or a file that could not be written in the end.
     """
     if split not in SPLITS:
         raise GraftError(f"--split {split!r} is not one of {', '.join(SPLITS)}")
     folder = Path(folder)
     planner = load(folder, backbone)
     config = planner.card["config"]
+    if odd := misfit(config, _Config):
+        raise GraftError(f"{folder / PLANNER}: config.{odd}; train or copy the planner again")
     where = Path(data if data is not None else config["data"])
     if not where.is_dir():
         raise GraftError(f"{where}: the planner's data is not there; give its folder with --data")
@@ -62,6 +87,11 @@ def evaluate(
     if config["train_on_validation"]:
         train += splits["validation"]
     groups = _groups(examples, train)
+    path, peer_path = (folder / SCORES / f"{split}-{name}.json" for name in (constrain, "knn"))
+    for target in (path, peer_path, folder / REPORT, folder / PICTURES / "losses.png"):
+        try_target(target)
+    if small_copy is not None:
+        try_target(small_copy)
     provenance = {
         "seed": config["seed"],
         "config": config,
@@ -73,7 +103,6 @@ def evaluate(
     }
 
     records = _records(planner, examples, constrain, single_queries)
-    path = folder / SCORES / f"{split}-{constrain}.json"
     write_scores(
         path,
         score_predictions(records, planner.catalog, seed=seed, groups=groups),
@@ -93,11 +122,13 @@ def evaluate(
         for e, guess in zip(examples, guesses, strict=True)
     ]
     write_scores(
-        folder / SCORES / f"{split}-knn.json",
+        peer_path,
         score_predictions(peers, planner.catalog, seed=seed, groups=groups),
         peers,
         {**provenance, "method": "kNN", "planner_hash": None, "constrain": None, "backbone": None},
     )
+    if small_copy is not None:
+        save_scores(small_copy, slim(read_scores(path)))
     write_report(folder)
     return path
 
@@ -108,11 +139,6 @@ def method_name(config: dict[str, Any]) -> str:
     if off == ["grounding", "edges", "distill"]:
         return "SFT alone"
     return "GRAFT" if not off else f"GRAFT without {', '.join(off)}"
-
-
-def store(scores: str | Path, target: str | Path) -> None:
-    """Copies a score file in its small form, for `results/`."""
-    save_scores(target, slim(read_scores(scores)))
 
 
 def _groups(examples: Sequence[Example], train: Sequence[Example]) -> dict[str, list[str]]:

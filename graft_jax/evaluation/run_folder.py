@@ -1,22 +1,37 @@
 """What lies in a run folder, for its report: planner.json, metrics.jsonl, scores/, reports/.
 
-Any of them may be missing (a stage switched off, nothing evaluated yet); what is there must be
-sound. Must not know how a report looks.
+Any of them may be missing (a stage switched off, nothing evaluated yet); what is there is sound, or
+refused. Must not know how a report looks.
 """
 
 import dataclasses
-import json
-import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from graft_jax.errors import GraftError
-from graft_jax.evaluation.score_files import is_score_file, read_scores
+from graft_jax.evaluation.score_files import read_scores
 from graft_jax.io.files import read_json
+from graft_jax.io.metrics_file import METRICS, read_metrics
+from graft_jax.shapes import is_number, misfit
 
 STAGES = ("grounding", "edges", "sft", "distill")
 PICTURES = "pictures"
+
+
+class Recovery(TypedDict):
+    """How well one kind of edge is recovered; None where there is no such edge."""
+
+    edges: int
+    auc: float | None
+    precision_at_out_degree: float | None
+
+
+# Files of reports/ and what is in them.
+_REPORTS: dict[str, Any] = {
+    "edges": dict[str, Recovery],
+    "edges_before": dict[str, Recovery],
+    "teacher": dict[str, Any],
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +53,7 @@ class RunFolder:
 
     def series(self, stage: str, key: str) -> tuple[list[int], list[float]]:
         """(global steps, values) of a number over a stage's lines, in the order of steps."""
-        rows = [row for row in self.rows if row["stage"] == stage and _is_number(row.get(key))]
+        rows = [row for row in self.rows if row["stage"] == stage and is_number(row.get(key))]
         rows.sort(key=lambda row: row["step"])
         return [row["step"] for row in rows], [float(row[key]) for row in rows]
 
@@ -53,7 +68,7 @@ class RunFolder:
         rows = [
             (row["step"], float(row["validation"]["em"]))
             for row in self.rows
-            if isinstance(row.get("validation"), dict) and _is_number(row["validation"].get("em"))
+            if isinstance(row.get("validation"), dict) and is_number(row["validation"].get("em"))
         ]
         return [step for step, _ in sorted(rows)], [em for _, em in sorted(rows)]
 
@@ -68,41 +83,17 @@ def read_run(folder: str | Path) -> RunFolder:
     if not folder.is_dir():
         raise GraftError(f"{folder}: no such run folder; train into it first, or check its path")
     card_path = folder / "planner.json"
-    card = read_json(card_path) if card_path.is_file() else {}
-    if not isinstance(card, dict):
-        raise GraftError(f"{card_path}: is not a JSON object; train again or fetch the file again")
-    scores: dict[str, dict[str, Any]] = {}
-    for path in sorted((folder / "scores").glob("*.json")):
-        content = read_json(path)
-        if is_score_file(content):
-            scores[path.stem] = read_scores(path)
-        else:
-            raise GraftError(f"{path}: is not a score file; take it out of scores/ or score again")
-    reports = {path.stem: read_json(path) for path in sorted((folder / "reports").glob("*.json"))}
-    return RunFolder(folder, card, tuple(_read_rows(folder / "metrics.jsonl")), scores, reports)
+    card = _read(card_path, dict[str, Any]) if card_path.is_file() else {}
+    scores = {path.stem: read_scores(path) for path in sorted((folder / "scores").glob("*.json"))}
+    reports = {
+        path.stem: _read(path, _REPORTS.get(path.stem, Any))
+        for path in sorted((folder / "reports").glob("*.json"))
+    }
+    return RunFolder(folder, card, tuple(read_metrics(folder / METRICS)), scores, reports)
 
 
-def _read_rows(path: Path) -> Sequence[dict[str, Any]]:
-    if not path.is_file():
-        return []
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise GraftError(f"{path}, line {number}: is not JSON ({error}); remove it") from None
-        sound = (
-            isinstance(row, dict)
-            and _is_number(row.get("step"))
-            and isinstance(row.get("stage"), str)
-        )
-        if not sound:
-            raise GraftError(f"{path}, line {number}: has no step or stage; remove the line")
-        rows.append(row)
-    return rows
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _read(path: Path, shape: Any) -> Any:
+    content = read_json(path)
+    if odd := misfit(content, shape):
+        raise GraftError(f"{path}: {odd}; train again or fetch the file again")
+    return content

@@ -6,18 +6,92 @@ results/. Both read the same way. Must not know what the scores mean.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from graft_jax.errors import GraftError
 from graft_jax.io.files import read_json, write_text
+from graft_jax.metrics import ShortPlans
+from graft_jax.shapes import misfit
 
 KIND = "graft-jax scores"
 FORMAT = 1
 # What the protocol asks of every score file; None where a method has none (kNN: no planner).
 PROVENANCE = ("seed", "config", "data_hash", "planner_hash", "versions")
 _SLIM_DIGITS = 6
+
+
+# What a score file holds, as far as it is read.
+
+
+class _Figure(TypedDict):
+    value: float | None
+    low: float | None
+    high: float | None
+    count: int
+
+
+class _Slice(TypedDict):
+    examples: int
+    short_plans: int
+    metrics: dict[str, _Figure]
+
+
+class _Spread(TypedDict):
+    mean: float
+    median: float
+    p95: float
+
+
+class _Cost(TypedDict):
+    truncated: int
+    prompt_tokens: _Spread | None
+    generated_tokens: _Spread | None
+    seconds: _Spread | None
+    batched_seconds: _Spread | None
+
+
+class _Columns(TypedDict):
+    id: list[str]
+    length: list[int]
+    em: list[float]
+
+
+class _Scores(TypedDict):
+    seed: int
+    short_plans: ShortPlans
+    all: _Slice
+    by_length: dict[str, _Slice]
+    groups: dict[str, _Slice]
+    group_ids: dict[str, list[str]]
+    cost: _Cost
+    per_example: _Columns
+
+
+class _Provenance(TypedDict):
+    method: str | None
+
+
+class _Prediction(TypedDict):
+    id: str
+    query: str
+    gold: list[str]
+    predicted: list[str]
+    log_prob: float | None
+
+
+class _File(TypedDict):
+    provenance: _Provenance
+    scores: _Scores
+
+
+class _Slim(_File):
+    predictions: list[Any]
+
+
+class _Full(_File):
+    predictions: list[_Prediction]
 
 
 def write_scores(
@@ -67,22 +141,51 @@ def save_scores(path: str | Path, score_file: Mapping[str, Any]) -> None:
 def read_scores(path: str | Path) -> dict[str, Any]:
     """Reads a score file: `provenance`, `scores`, `predictions` (and `slim`: True for a slim one).
 
+    What the tables, the report and `scores.compare` read of it is there and of its kind.
+
     Raises:
-      GraftError: the file is missing, is not JSON, is no score file, or one of another format.
+      GraftError: the file is missing, is not JSON, is no score file, one of another format, or
+        damaged (the place named).
     """
     content = read_json(path)
     if not is_score_file(content):
-        raise GraftError(f"{path}: is not a score file; make one with launch/evaluate.py")
+        raise GraftError(
+            f"{path}: is not a score file; make one with launch/evaluate.py, or take this one away"
+        )
     if content.get("format") != FORMAT:
         raise GraftError(
             f"{path}: is a score file of format {content.get('format')!r}, this version reads "
             f"{FORMAT}; score again, or read it with the version that wrote it"
         )
-    wanted: dict[str, type] = {"provenance": dict, "scores": dict, "predictions": list}
-    for key, kind in wanted.items():
-        if not isinstance(content.get(key), kind):
-            raise GraftError(f"{path}: {key!r} is missing or damaged; score again")
+    if odd := misfit(content, _Slim if content.get("slim") else _Full):
+        raise GraftError(f"{path}: {odd}; score again")
+    if fault := next(_faults(content["scores"]), None):
+        raise GraftError(f"{path}: scores.{fault}; score again")
     return content
+
+
+def _faults(scores: Mapping[str, Any]) -> Iterator[str]:
+    """What no type says: lengths are numbers, every slice has EM, columns stand side by side."""
+    if scores["seed"] < 0:
+        yield "seed is below 0"
+    slices = {"all": scores["all"]}
+    for kind in ("by_length", "groups"):
+        slices |= {f"{kind}.{name}": part for name, part in scores[kind].items()}
+    yield from (
+        f"{name}.metrics has no em" for name, s in slices.items() if "em" not in s["metrics"]
+    )
+    yield from (
+        f"by_length.{name} is no length" for name in scores["by_length"] if not name.isdecimal()
+    )
+    columns = dict(scores["per_example"])
+    ids = columns.pop("id")
+    if odd := misfit(columns, dict[str, list[float | None]], ("per_example",)):
+        yield str(odd)
+    if len(set(ids)) < len(ids) or any(len(column) != len(ids) for column in columns.values()):
+        yield "per_example: its columns do not have one value for each id"
+    for name, members in scores["group_ids"].items():
+        if not set(members) <= set(ids):
+            yield f"group_ids.{name} has an id that per_example has not"
 
 
 def is_score_file(content: Any) -> bool:

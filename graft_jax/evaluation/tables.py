@@ -123,6 +123,8 @@ def _is_number(text: str) -> bool:
 def replace_block(text: str, body: str, begin: str = BEGIN, end: str = END) -> str:
     """`text` with what stands between the two markers, each once and alone on its line, replaced.
 
+    Line ends are those of the marker's line.
+
     Raises:
       GraftError: a marker is missing, stands twice, or the end comes first.
     """
@@ -134,4 +136,6 @@ def replace_block(text: str, body: str, begin: str = BEGIN, end: str = END) -> s
             "table belongs"
         )
     first, last = places[0][0], places[1][0]
-    return "\n".join([*lines[: first + 1], body.rstrip("\n"), *lines[last:]])
+    end_of_line = "\r" if lines[first].endswith("\r") else ""
+    inside = [line + end_of_line for line in body.rstrip("\n").split("\n")]
+    return "\n".join([*lines[: first + 1], *inside, *lines[last:]])

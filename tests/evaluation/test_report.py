@@ -1,5 +1,6 @@
 """The report of a run folder, its pictures, and the README's table of results."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from graft_jax.evaluation.tables import (
     results_table,
 )
 from graft_jax.evaluation.tables import END as END_MARK
+from graft_jax.io.files import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
@@ -254,20 +256,97 @@ def test_score_sets_over_other_rows_are_not_paired(tmp_path: Path) -> None:
     [
         (
             "metrics.jsonl",
-            '{"step": 1, "stage": "sft"}\n{"ste',
+            '{"step": 1, "stage": "sft"}\n{"ste\n',
             "metrics.jsonl, line 2: is not JSON",
         ),
-        ("metrics.jsonl", '{"loss": 1}\n', "metrics.jsonl, line 1: has no step"),
-        ("planner.json", "[]", "planner.json: is not a JSON object"),
+        ("metrics.jsonl", '{"loss": 1}\n', "metrics.jsonl, line 1: step is None"),
+        ("metrics.jsonl", "\udcff\n", "metrics.jsonl: is not UTF-8"),
+        ("planner.json", "[]", "planner.json: is \\[\\]; it must be an object"),
         ("scores/other.json", "{}", "other.json: is not a score file"),
+        ("reports/edges.json", "[]", "edges.json: is \\[\\]; it must be an object"),
+        ("reports/edges.json", '{"all": "x"}', "edges.json: all is 'x'; it must be an object"),
+        ("reports/edges.json", '{"all": {"edges": "1"}}', "all.edges is '1'"),
+        ("reports/edges_before.json", '{"all": {"edges": 1, "auc": []}}', "all.auc is"),
+        ("reports/teacher.json", "5", "teacher.json: is 5; it must be an object"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
-    (tmp_path / "scores").mkdir()
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(GraftError, match=message):
         write_report(tmp_path)
     assert not (tmp_path / "report.md").exists()
+
+
+SOUND: dict[str, Any] = {
+    "kind": "graft-jax scores",
+    "format": 1,
+    "provenance": {"method": "GRAFT"},
+    "scores": score_predictions(
+        [{"id": "1", "query": "q", "gold": ["hotel_book"], "predicted": ["hotel_book"]}],
+        CATALOG,
+        seed=0,
+        groups={"seen": ["1"]},
+    ),
+    "predictions": [{"id": "1", "query": "q", "gold": ["hotel_book"], "predicted": []}],
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("provenance", []),
+        ("provenance.method", 5),
+        ("scores", {}),
+        ("scores.seed", "0"),
+        ("scores.seed", -1),
+        ("scores.short_plans", "maybe"),
+        ("scores.all", {}),
+        ("scores.all.metrics", {}),
+        ("scores.all.metrics.em", None),
+        ("scores.all.metrics.em", "x"),
+        ("scores.all.metrics.em.value", "x"),
+        ("scores.all.metrics.tool_f1", 0.5),
+        ("scores.by_length.1", None),
+        ("scores.by_length.one", SOUND["scores"]["all"]),
+        ("scores.groups.seen.metrics", {}),
+        ("scores.group_ids.seen", ["2"]),
+        ("scores.cost", []),
+        ("scores.cost.seconds", 1.0),
+        ("scores.per_example", []),
+        ("scores.per_example.em", None),
+        ("scores.per_example.ned", [1, 2]),
+        ("scores.per_example.ned", ["x"]),
+        ("scores.per_example.id", ["1", "1"]),
+        ("predictions", [[]]),
+        ("predictions.0.gold", "hotel_book"),
+    ],
+)
+def test_a_damaged_score_file_is_refused_by_its_place(
+    tmp_path: Path, place: str, value: Any
+) -> None:
+    content = copy.deepcopy(SOUND)
+    path = tmp_path / "scores" / "test-graph.json"
+    write_json(path, content)
+    assert read_scores(path) == content
+    at: Any = content
+    *above, last = place.split(".")
+    for key in above:
+        at = at[int(key) if key.isdecimal() and isinstance(at, list) else key]
+    at[last] = value
+    write_json(path, content)
+    for reading in (lambda: results_table([path]), lambda: write_report(tmp_path)):
+        with pytest.raises(GraftError, match=r"test-graph\.json: ") as caught:
+            reading()
+        assert place.rsplit(".", 1)[0] in str(caught.value) or place in str(caught.value)
+
+
+def test_a_lone_surrogate_in_a_request_has_a_report(tmp_path: Path) -> None:
+    content = copy.deepcopy(SOUND)
+    content["predictions"][0]["query"] = "pay \ud83d"
+    save_scores(tmp_path / "scores" / "test-graph.json", content)
+    assert read_scores(tmp_path / "scores" / "test-graph.json") == content
+    assert "pay \\ud83d" in write_report(tmp_path).read_text()
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -354,6 +433,11 @@ def test_a_block_is_replaced_and_replacing_again_changes_nothing() -> None:
     assert replace_block(new, "| a |\n") == new
 
 
+def test_a_block_has_the_line_ends_of_its_file() -> None:
+    text = f"# Title\n{BEGIN}\nold\n{END_MARK}\nrest\n".replace("\n", "\r\n")
+    assert replace_block(text, "| a |\n| b |\n") == text.replace("old", "| a |\r\n| b |")
+
+
 @pytest.mark.parametrize(
     "text", ["nothing", BEGIN, f"{END_MARK}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END_MARK}"]
 )
@@ -383,6 +467,17 @@ def test_the_command_updates_the_readme_and_tells_when_it_is_stale(
     assert results_table([score_file]) in readme.read_text()
     assert run_results("--readme", readme, "--check", score_file).returncode == 0
     assert run_results(score_file).stdout == results_table([score_file])
+
+    crlf = readme.read_bytes().replace(b"\n", b"\r\n")
+    readme.write_bytes(crlf)
+    assert run_results("--readme", readme, "--check", score_file).returncode == 0
+    readme.write_bytes(crlf.replace(b"300", b"299"))
+    assert run_results("--readme", readme, score_file).returncode == 0
+    assert readme.read_bytes() == crlf
+    readme.write_bytes(crlf + b"\xff")
+    refused = run_results("--readme", readme, score_file)
+    assert refused.returncode == 2
+    assert "README.md: is not UTF-8" in refused.stderr
 
 
 def test_the_command_refuses_bad_input(tmp_path: Path) -> None:

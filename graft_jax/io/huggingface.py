@@ -235,11 +235,11 @@ def weight_files(folder: str | Path) -> list[Path]:
     folder = Path(folder)
     index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.exists():
-        try:
-            names = sorted(set(read_json(index)["weight_map"].values()))
-        except (KeyError, TypeError, AttributeError):
-            raise GraftError(f"{index}: has no weight_map; fetch it again") from None
-        paths = [folder / name for name in names]
+        content = read_json(index)
+        places = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(places, dict) or not all(isinstance(n, str) for n in places.values()):
+            raise GraftError(f"{index}: has no weight_map of names and files; fetch it again")
+        paths = [folder / name for name in sorted(set(places.values()))]
     else:
         paths = [single]
     for path in paths:

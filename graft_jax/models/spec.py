@@ -5,8 +5,8 @@ result and is not understood is refused by name rather than ignored.
 """
 
 import dataclasses
-import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graft_jax.errors import GraftError
@@ -69,19 +69,15 @@ class ModelSpec:
             "down": (f, d),
         }
 
-    @property
-    def linear_weights(self) -> int:
-        """Weights of all layers' linear maps: what a token's forward pass multiplies with."""
-        return self.layers * sum(math.prod(shape) for shape in self.linear_shapes.values())
-
     @classmethod
     def from_config(cls, config: Mapping[str, Any], where: str = "config.json") -> "ModelSpec":
         """Reads a Hugging Face `config.json` (llama, mistral, qwen2 or qwen3).
 
         Raises:
-          GraftError: a family or a setting that this code does not compute, by name.
+          GraftError: a family or a setting that this code does not compute, or a value that is
+            missing or none that it can be, by name.
         """
-        return _from_config(dict(config), where)
+        return _from_config(_Keys(config, where))
 
 
 # Keys that say nothing about the forward pass.
@@ -107,82 +103,146 @@ _IGNORED = {
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
-def _from_config(config: dict[str, Any], where: str) -> ModelSpec:
-    def need(key: str) -> Any:
-        if config.get(key) is None:
-            raise GraftError(f"{where}: key {key!r} is missing; is this a language model's config?")
-        return config.pop(key)
+_NEEDED: Any = object()
 
-    family = need("model_type")
+
+class _Keys:
+    """Takes values out of a config, each of the kind it must be; null is as good as missing."""
+
+    def __init__(self, config: Mapping[str, Any], where: str) -> None:
+        self.left = {key: value for key, value in config.items() if value is not None}
+        self.where = where
+
+    def error(self, message: str) -> GraftError:
+        return GraftError(f"{self.where}: {message}")
+
+    def take(self, key: str, kind: type, default: Any = _NEEDED) -> Any:
+        """A text, a list, an object, or true or false."""
+        wanted = {str: "a text", list: "a list", dict: "an object", bool: "true or false"}[kind]
+        return self._take(key, default, wanted, lambda value: isinstance(value, kind))
+
+    def whole(self, key: str, default: Any = _NEEDED, least: int = 1) -> Any:
+        """An integer of at least `least`."""
+        wanted = f"an integer of at least {least}"
+        return self._take(key, default, wanted, lambda value: _is_whole(value, least))
+
+    def number(self, key: str, default: Any = _NEEDED) -> Any:
+        """A finite number above 0."""
+        return self._take(key, default, "a finite number above 0", _is_positive)
+
+    def _take(self, key: str, default: Any, wanted: str, fits: Callable[[Any], bool]) -> Any:
+        if key not in self.left:
+            if default is _NEEDED:
+                raise self.error(f"key {key!r} is missing; is this a language model's config?")
+            return default
+        value = self.left.pop(key)
+        if not fits(value):
+            raise self.error(f"{key} is {value!r:.60}, not {wanted}; fetch the file again")
+        return value
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
+
+
+def _is_positive(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 < value <= sys.float_info.max
+
+
+def _from_config(keys: _Keys) -> ModelSpec:
+    family = keys.take("model_type", str)
     if family not in _FAMILIES:
-        raise GraftError(
-            f"{where}: model_type {family!r} is not one of {', '.join(_FAMILIES)}; "
+        raise keys.error(
+            f"model_type {family!r:.60} is not one of {', '.join(_FAMILIES)}; "
             "choose a backbone of one of these families"
         )
-    qwen = family in ("qwen2", "qwen3")
-    width, heads = need("hidden_size"), need("num_attention_heads")
-    head_width = config.pop("head_dim", None) or width // heads
-    eos = need("eos_token_id")
-    window = config.pop("sliding_window", None)
-    if not config.pop("use_sliding_window", family == "mistral"):
+    width, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
+    kv_heads = keys.whole("num_key_value_heads", heads)
+    head_width = keys.whole("head_dim", width // heads)
+    if heads % kv_heads or head_width < 2 or head_width % 2:
+        raise keys.error(
+            f"{heads} query heads, {kv_heads} key/value heads and a head width of {head_width} do "
+            "not fit together; fetch the file again"
+        )
+    window = keys.whole("sliding_window", None, least=0) or None
+    if not keys.take("use_sliding_window", bool, family == "mistral"):
         window = None
-    bias = config.pop("attention_bias", family == "qwen2")
+    bias = keys.take("attention_bias", bool, family == "qwen2")
     if bias and family != "qwen2":
-        raise GraftError(f"{where}: attention_bias is not supported for {family}")
-    layer_types = config.pop("layer_types", None)
-    if layer_types and len(set(layer_types)) > 1:
-        raise GraftError(f"{where}: layer_types mixes {sorted(set(layer_types))}; not supported")
-    if layer_types and layer_types[0] == "full_attention":
+        raise keys.error(f"attention_bias is not supported for {family}")
+    layer_types = {str(kind) for kind in keys.take("layer_types", list, [])}
+    if len(layer_types) > 1 or not layer_types <= {"full_attention", "sliding_attention"}:
+        raise keys.error(f"layer_types of {', '.join(sorted(layer_types))} are not supported")
+    if layer_types == {"full_attention"}:
         window = None
-    rope_base, rope_scaling = _rope(config, where)
+    rope_base, rope_scaling = _rope(keys)
     spec = ModelSpec(
         family=family,
-        vocab_size=need("vocab_size"),
+        vocab_size=keys.whole("vocab_size"),
         width=width,
-        layers=need("num_hidden_layers"),
+        layers=keys.whole("num_hidden_layers"),
         heads=heads,
-        kv_heads=config.pop("num_key_value_heads", None) or heads,
+        kv_heads=kv_heads,
         head_width=head_width,
-        ff_width=need("intermediate_size"),
+        ff_width=keys.whole("intermediate_size"),
         rope_base=rope_base,
         rope_scaling=rope_scaling,
-        eps=need("rms_norm_eps"),
-        tied=bool(config.pop("tie_word_embeddings", False)),
-        eos_ids=tuple(eos) if isinstance(eos, list) else (eos,),
-        bos_id=config.pop("bos_token_id", None),
-        max_positions=need("max_position_embeddings"),
+        eps=keys.number("rms_norm_eps"),
+        tied=keys.take("tie_word_embeddings", bool, False),
+        eos_ids=_eos_ids(keys),
+        bos_id=keys.whole("bos_token_id", None, least=0),
+        max_positions=keys.whole("max_position_embeddings"),
         sliding_window=window,
-        qkv_bias=qwen and bias,
+        qkv_bias=bias,
         qk_norm=family == "qwen3",
     )
-    if config.pop("hidden_act", "silu") != "silu":
-        raise GraftError(f"{where}: hidden_act other than silu is not supported")
-    if config.pop("mlp_bias", False):
-        raise GraftError(f"{where}: mlp_bias is not supported")
-    unknown = sorted(k for k, v in config.items() if k not in _IGNORED and v not in (None, False))
-    if unknown:
-        raise GraftError(
-            f"{where}: key {unknown[0]!r} is not understood and might change the result; "
-            "use a backbone without it"
-        )
+    if keys.take("hidden_act", str, "silu") != "silu":
+        raise keys.error("hidden_act other than silu is not supported")
+    if keys.take("mlp_bias", bool, False):
+        raise keys.error("mlp_bias is not supported")
+    _refuse_left(keys)
     return spec
 
 
-def _rope(config: dict[str, Any], where: str) -> tuple[float, RopeScaling | None]:
+def _eos_ids(keys: _Keys) -> tuple[int, ...]:
+    """One id, or a list of them."""
+    if not isinstance(keys.left.get("eos_token_id"), list):
+        return (keys.whole("eos_token_id", least=0),)
+    ids = keys.take("eos_token_id", list)
+    if not ids or not all(_is_whole(value, 0) for value in ids):
+        raise keys.error(f"eos_token_id is {ids!r:.60}, not a list of ids; fetch the file again")
+    return tuple(ids)
+
+
+def _rope(keys: _Keys) -> tuple[float, RopeScaling | None]:
     """Both spellings: `rope_theta` + `rope_scaling` (transformers 4), `rope_parameters` (5)."""
-    parameters = dict(config.pop("rope_parameters", None) or {})
-    scaling = dict(config.pop("rope_scaling", None) or {}) or parameters
-    base = config.pop("rope_theta", None) or parameters.pop("rope_theta", None)
-    scaling.pop("rope_theta", None)
-    kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
-    scaling.pop("type", None)
-    if kind == "default":
-        return float(base or 10_000.0), None
-    if kind != "llama3":
-        raise GraftError(f"{where}: rope type {kind!r} is not supported (default and llama3 are)")
-    return float(base or 10_000.0), RopeScaling(
-        factor=float(scaling["factor"]),
-        low_freq_factor=float(scaling["low_freq_factor"]),
-        high_freq_factor=float(scaling["high_freq_factor"]),
-        original_max_positions=int(scaling["original_max_position_embeddings"]),
+    parameters, scaling = (
+        keys.take("rope_parameters", dict, {}),
+        keys.take("rope_scaling", dict, {}),
     )
+    own = _Keys(parameters | scaling, f"{keys.where}: rope_scaling")
+    base = float(keys.number("rope_theta", own.number("rope_theta", 10_000.0)))
+    kind = own.take("type", str, "default")
+    kind = own.take("rope_type", str, kind)
+    if kind not in ("default", "llama3"):
+        raise keys.error(f"rope type {kind!r:.60} is not supported (default and llama3 are)")
+    rope_scaling = None
+    if kind == "llama3":
+        rope_scaling = RopeScaling(
+            factor=float(own.number("factor")),
+            low_freq_factor=float(own.number("low_freq_factor")),
+            high_freq_factor=float(own.number("high_freq_factor")),
+            original_max_positions=own.whole("original_max_position_embeddings"),
+        )
+    _refuse_left(own)
+    return base, rope_scaling
+
+
+def _refuse_left(keys: _Keys) -> None:
+    unknown = sorted(k for k, v in keys.left.items() if k not in _IGNORED and v not in (0, False))
+    if unknown:
+        raise keys.error(
+            f"key {unknown[0]!r} is not understood and might change the result; "
+            "use a backbone without it"
+        )

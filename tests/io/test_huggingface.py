@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from graft_jax.errors import GraftError
 from graft_jax.io.huggingface import content_hash, leaves, load_base, read_spec
+from graft_jax.models.spec import RopeScaling
 
 MakeBackbone = Callable[..., Path]
 
@@ -164,6 +165,96 @@ def test_missing_folders_and_files_are_named(make_backbone: MakeBackbone, tmp_pa
     (folder / "config.json").write_text("[]")
     with pytest.raises(GraftError, match=r"config\.json"):
         read_spec(folder)
+
+
+@pytest.mark.parametrize("index", [[], None, {}, {"weight_map": []}, {"weight_map": {"a": 5}}])
+def test_an_index_of_another_form_is_named(make_backbone: MakeBackbone, index: Any) -> None:
+    folder = make_backbone()
+    spec = read_spec(folder)
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(GraftError, match=r"index\.json: has no weight_map"):
+        load_base(folder, spec)
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8,
+    "low_freq_factor": 1,
+    "high_freq_factor": 4,
+    "original_max_position_embeddings": 8192,
+}
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 352,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 64,
+    "eos_token_id": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_hidden_layers", "32"),
+        ("hidden_size", 16.0),
+        ("vocab_size", True),
+        ("num_attention_heads", 0),
+        ("num_attention_heads", 32),
+        ("num_key_value_heads", 3),
+        ("head_dim", 5),
+        ("rms_norm_eps", float("nan")),
+        ("rms_norm_eps", -1e-5),
+        ("rope_theta", "10000"),
+        ("rope_theta", 10**400),
+        ("rope_scaling", "x"),
+        ("rope_scaling", {"type": 5}),
+        ("rope_scaling", {"rope_type": "yarn", "factor": 2.0}),
+        *(("rope_scaling", {k: v for k, v in LLAMA3.items() if k != lost}) for lost in LLAMA3),
+        ("rope_scaling", LLAMA3 | {"factor": "8"}),
+        ("rope_parameters", {"rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+        ("layer_types", 5),
+        ("layer_types", ["full_attention", "sliding_attention"]),
+        ("layer_types", [["chunked_attention"]]),
+        ("eos_token_id", "2"),
+        ("eos_token_id", []),
+        ("eos_token_id", [2, None]),
+        ("bos_token_id", -1),
+        ("tie_word_embeddings", "true"),
+        ("sliding_window", "4096"),
+        ("hidden_act", ["silu"]),
+        ("model_type", ["llama"]),
+        ("experts", 8),
+    ],
+)
+def test_settings_of_a_wrong_kind_or_size_are_named(tmp_path: Path, key: str, value: Any) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {key: value}))
+    word = "rope" if "rope" in key else key
+    with pytest.raises(GraftError, match=rf"config\.json: .*({word}|do not fit together)"):
+        read_spec(tmp_path)
+
+
+@pytest.mark.parametrize("lost", set(CONFIG) - {"model_type"})
+def test_a_setting_that_is_missing_or_null_is_named(tmp_path: Path, lost: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {lost: None}))
+    with pytest.raises(GraftError, match=f"config.json: key '{lost}' is missing"):
+        read_spec(tmp_path)
+
+
+def test_both_spellings_of_llama_3s_rotary_scaling_are_read(tmp_path: Path) -> None:
+    specs = []
+    for change in (
+        {"rope_scaling": LLAMA3, "rope_theta": 5e5},
+        {"rope_parameters": LLAMA3 | {"rope_theta": 5e5}},
+    ):
+        (tmp_path / "config.json").write_text(json.dumps(CONFIG | change))
+        specs.append(read_spec(tmp_path))
+    assert specs[0] == specs[1]
+    assert specs[0].rope_base == 5e5
+    assert specs[0].rope_scaling == RopeScaling(8.0, 1.0, 4.0, 8192)
 
 
 def test_the_hash_sees_content_and_nothing_else(make_backbone: MakeBackbone) -> None:

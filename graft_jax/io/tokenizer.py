@@ -3,6 +3,7 @@
 Knows Hugging Face's tokenizers and chat templates; nothing of tools, prompts or weights.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import jinja2
 import tokenizers
 
 from graft_jax.errors import GraftError
@@ -39,7 +39,7 @@ def load_tokenizer(folder: str | Path) -> "PreTrainedTokenizerBase":
 
     folder = Path(folder)
     if not (folder / "tokenizer.json").is_file():
-        raise GraftError(f"{folder}: has no tokenizer.json; give a backbone's Hugging Face folder")
+        raise GraftError(f"{folder}: has no tokenizer.json; fetch or copy the folder again")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # damaged files end in bare exceptions of several libraries
@@ -107,38 +107,31 @@ def chat_frame(
       user_turn: the user turn's text, with "{query}" where the query stands.
 
     Raises:
-      GraftError: the template fails, or does not show the user turn exactly once.
+      GraftError: the template fails, or does not show the user turn exactly once; names the folder.
     """
     if user_turn.count(_SLOT) != 1:
         raise GraftError(f"the user turn {user_turn!r} must contain {_SLOT} exactly once")
     [slot] = _slots(1, f"{system}{user_turn}{tokenizer.chat_template}")
-    messages = [{"role": "user", "content": user_turn.replace(_SLOT, slot)}]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": system})
-    prefix, suffix = _cut(tokenizer, _conversation(tokenizer, messages), [slot])
+    text = _conversation(tokenizer, system, user_turn.replace(_SLOT, slot))
+    prefix, suffix = _cut(tokenizer, text, [slot])
     return prefix, suffix
 
 
-def _conversation(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str]]) -> str:
-    """The rendered conversation; a system text the template does not take heads the next turn."""
-    text = _rendered(tokenizer, messages)
-    if messages[0]["role"] == "system":
-        system, rest = messages[0]["content"], messages[1:]
-        if text is None or system.strip() not in text:
-            if system and rest:
-                rest[0] = rest[0] | {"content": f"{system}\n\n{rest[0]['content']}"}
-            text = _rendered(tokenizer, rest)
-    if text is None:
-        roles = ", ".join(message["role"] for message in messages)
-        raise GraftError(
-            f"the backbone's chat template refuses messages of the roles {roles}; "
-            "give one user message, or choose another backbone"
-        )
-    return text
+def _conversation(tokenizer: "PreTrainedTokenizerBase", system: str | None, user: str) -> str:
+    """The rendered conversation; a system text the template does not take heads the user turn."""
+    turn = {"role": "user", "content": user}
+    if system is not None:
+        with contextlib.suppress(GraftError):
+            text = _rendered(tokenizer, [{"role": "system", "content": system}, turn])
+            if system.strip() in text:
+                return text
+    if system:
+        turn["content"] = f"{system}\n\n{user}"
+    return _rendered(tokenizer, [turn])
 
 
-def _rendered(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str]]) -> str | None:
-    """The conversation as text, with the answer's opening; None where the template refuses it."""
+def _rendered(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str]]) -> str:
+    """The conversation as text, with the answer's opening."""
     try:
         return str(
             tokenizer.apply_chat_template(
@@ -150,8 +143,12 @@ def _rendered(tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, str
                 date_string=_DATE.strftime("%d %b %Y"),  # Llama-3
             )
         )
-    except jinja2.TemplateError:
-        return None
+    except Exception as error:  # a template is a program, and ends in whatever its fault is
+        said = " ".join(str(error).split())
+        raise GraftError(
+            f"{tokenizer.name_or_path}: the chat template fails ({type(error).__name__}: {said}); "
+            "mend it, or choose another backbone"
+        ) from None
 
 
 def _clockless(template: str) -> str:
@@ -172,8 +169,8 @@ def _cut(tokenizer: "PreTrainedTokenizerBase", text: str, slots: Sequence[str]) 
     for slot in slots:
         if text.count(slot) != 1:
             raise GraftError(
-                f"the backbone's chat template shows a message {text.count(slot)} times, not once; "
-                "choose another backbone"
+                f"{tokenizer.name_or_path}: the chat template shows a message {text.count(slot)} "
+                "times, not once; choose another backbone"
             )
     pipelines = _pipelines(tokenizer)
     encoded = pipelines.template.encode(text, add_special_tokens=False)

@@ -22,8 +22,9 @@ _CLASSES = {
     "qwen3": "Qwen3ForCausalLM",
 }
 _ARCHITECTURES = ("llama", "qwen2", "qwen3")
+_EMBED = "model.embed_tokens.weight"
 _GLOBAL_NAMES = {
-    "token_embd.weight": "model.embed_tokens.weight",
+    "token_embd.weight": _EMBED,
     "output_norm.weight": "model.norm.weight",
     "output.weight": "lm_head.weight",
 }
@@ -91,8 +92,16 @@ class GgufFile:
                 raise GraftError(f"{self.path}: {key!r} differs by layer, which is not supported")
             return _shortest(value)
 
-        width, heads = setting("embedding_length"), setting("attention.head_count")
-        head_width = setting("attention.key_length", width // heads)
+        def size(name: str, default: int | None = None) -> int:
+            if not isinstance(value := setting(name, default), int) or value < 1:
+                raise GraftError(
+                    f"{self.path}: {self.architecture}.{name} = {value!r} is no size; fetch the "
+                    "file again"
+                )
+            return value
+
+        width, heads = size("embedding_length"), size("attention.head_count")
+        head_width = size("attention.key_length", width // heads)
         window = setting("attention.sliding_window", 0)
         for name, only in (
             ("attention.value_length", head_width),
@@ -105,19 +114,21 @@ class GgufFile:
                     f"{self.path}: {self.architecture}.{name} = {found!r} is not supported"
                 )
         shapes = self.shapes()
+        if _EMBED not in shapes:
+            raise GraftError(f"{self.path}: holds no embedding; fetch the file again")
         family = "mistral" if self.architecture == "llama" and window else self.architecture
         config = {
             "architectures": [_CLASSES[family]],
             "model_type": family,
-            "vocab_size": shapes["model.embed_tokens.weight"][0],
+            "vocab_size": shapes[_EMBED][0],
             "hidden_size": width,
-            "intermediate_size": setting("feed_forward_length"),
-            "num_hidden_layers": setting("block_count"),
+            "intermediate_size": size("feed_forward_length"),
+            "num_hidden_layers": size("block_count"),
             "num_attention_heads": heads,
-            "num_key_value_heads": setting("attention.head_count_kv", heads),
+            "num_key_value_heads": size("attention.head_count_kv", heads),
             "head_dim": head_width,
             "hidden_act": "silu",
-            "max_position_embeddings": setting("context_length"),
+            "max_position_embeddings": size("context_length"),
             "rms_norm_eps": setting("attention.layer_norm_rms_epsilon"),
             "rope_theta": setting("rope.freq_base", 10_000.0),
             "tie_word_embeddings": "lm_head.weight" not in shapes,

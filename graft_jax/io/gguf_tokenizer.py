@@ -41,13 +41,21 @@ def tokenizer_of(file: GgufFile) -> Tokenizer:
             f"{file.path}: tokenizer {model!r} is not byte-level BPE ('gpt2'); "
             "use the backbone's Hugging Face folder"
         )
-    tokens, types = file.value("tokenizer.ggml.tokens"), file.value("tokenizer.ggml.token_type")
-    merges = [tuple(pair.split(" ")) for pair in file.value("tokenizer.ggml.merges", [])]
-    entries = [(i, t) for i, t in enumerate(tokens) if types[i] != _UNUSED]
+    tokens, types = _list(file, "tokens", str), _list(file, "token_type", int)
+    merges = [tuple(pair.split(" ")) for pair in _list(file, "merges", str)]
+    kinds = zip(tokens, types, strict=False)
+    entries = [(i, token) for i, (token, kind_of) in enumerate(kinds) if kind_of != _UNUSED]
     vocabulary = {token: i for i, token in entries}
-    if len(vocabulary) != len(entries) or any(len(pair) != 2 for pair in merges):
-        raise GraftError(f"{file.path}: the tokenizer's entries are damaged; fetch the file again")
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=kind == "llama-bpe"))
+    try:
+        if len(types) != len(tokens) or len(vocabulary) != len(entries):
+            raise ValueError("an entry twice, or without its kind")
+        if any(len(pair) != 2 for pair in merges):
+            raise ValueError("a merge that is no pair")
+        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=kind == "llama-bpe"))
+    except Exception as error:  # of merges, the library raises nothing more special
+        raise GraftError(
+            f"{file.path}: the tokenizer's entries are damaged ({error}); fetch the file again"
+        ) from None
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_pre_tokenizers(kind, file))
     if kind == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
@@ -69,7 +77,7 @@ def tokenizer_config_of(file: GgufFile) -> dict[str, Any]:
     Raises:
       GraftError: the file names no end-of-sequence token or has no chat template.
     """
-    tokens = file.value("tokenizer.ggml.tokens")
+    tokens = _list(file, "tokens", str)
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
@@ -79,11 +87,23 @@ def tokenizer_config_of(file: GgufFile) -> dict[str, Any]:
     for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
         index = file.value(f"tokenizer.ggml.{key}_token_id")
         if index is not None:
+            if not isinstance(index, int) or not 0 <= index < len(tokens):
+                raise GraftError(
+                    f"{file.path}: {key}_token_id {index!r} is none of the {len(tokens)} entries; "
+                    "fetch the file again"
+                )
             config[f"{name}_token"] = tokens[index]
     for key in ("eos_token", "chat_template"):
         if not config.get(key):
             raise GraftError(f"{file.path}: has no {key}; choose an instruction-tuned backbone")
     return config
+
+
+def _list(file: GgufFile, key: str, kind: type) -> list[Any]:
+    values = file.value(f"tokenizer.ggml.{key}")
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        raise GraftError(f"{file.path}: the tokenizer's {key} are damaged; fetch the file again")
+    return values
 
 
 def _pre_tokenizers(kind: str, file: GgufFile) -> list[Any]:

@@ -81,6 +81,34 @@ def test_settings_that_are_not_computed_are_refused(
         GgufFile(path).config()
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("llama.attention.head_count", 0),
+        ("llama.attention.head_count_kv", "2"),
+        ("llama.embedding_length", 0),
+        ("llama.block_count", "two"),
+        ("tokenizer.ggml.eos_token_id", 10_000),
+        ("tokenizer.ggml.tokens", "a"),
+        ("tokenizer.ggml.token_type", [1, 1]),
+        ("tokenizer.ggml.merges", ["ab"]),
+        ("tokenizer.ggml.merges", ["never seen"]),
+    ],
+)
+def test_metadata_of_a_wrong_kind_or_size_is_named(
+    write_gguf: Any, monkeypatch: pytest.MonkeyPatch, key: str, value: Any
+) -> None:
+    file = GgufFile(write_gguf()[0])
+    read = GgufFile.value
+    monkeypatch.setattr(
+        GgufFile, "value", lambda self, k, *more: value if k == key else read(self, k, *more)
+    )
+    with pytest.raises(GraftError, match=r"tiny\.gguf: .*fetch the file again"):  # noqa: PT012
+        file.config()
+        tokenizer_of(file)
+        tokenizer_config_of(file)
+
+
 def test_other_architectures_and_tensors_are_refused_by_name(write_gguf: Any) -> None:
     path, _ = write_gguf("gemma2")
     with pytest.raises(GraftError, match="'gemma2'"):

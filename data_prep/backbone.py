@@ -83,7 +83,7 @@ def _build(source: str, path: Path, out: Path, dtype: str) -> None:
             _convert_gguf(GgufFile(path), folder, dtype)
             _check_folder(folder)
         record = {
-            "source": _source_name(source),
+            "source": _identity(source),
             "dtype": "" if path.is_dir() else dtype,
             "content_hash": content_hash(folder),
         }
@@ -94,13 +94,22 @@ def _source_path(source: str, cache: Path) -> Path:
     if source == EMBEDDED:
         with files.locked(cache):
             return _embedded_gguf(cache)
+    return _given_path(source)
+
+
+def _given_path(source: str) -> Path:
     if not Path(source).exists():
         raise GraftError(f"{source}: neither {EMBEDDED!r} nor a file or folder; give one of these")
     return Path(source)
 
 
-def _source_name(source: str) -> str:
-    return source if source == EMBEDDED else Path(source).name
+def _identity(source: str) -> str:
+    """What a made folder's record is held against; the embedded backbone's hash is pinned."""
+    if source == EMBEDDED:
+        return source
+    path = _given_path(source)
+    digest = content_hash(path) if path.is_dir() else files.file_hash(path)
+    return f"{path.name}, content {digest}"
 
 
 def _check_made(source: str, out: Path, dtype: str) -> None:
@@ -108,9 +117,11 @@ def _check_made(source: str, out: Path, dtype: str) -> None:
     if not (out / _RECORD).is_file():
         raise GraftError(f"{out}: exists and was not made by this command; {remedy}")
     record = files.read_json(out / _RECORD)
-    if record.get("source") != _source_name(source):
+    if not isinstance(record, dict):
+        raise GraftError(f"{out / _RECORD}: is not what this command writes there; {remedy}")
+    if record.get("source") != (identity := _identity(source)):
         raise GraftError(
-            f"{out}: was made from {record.get('source')}, not from {source}; {remedy}"
+            f"{out}: was made from {record.get('source')}, not from {identity}; {remedy}"
         )
     if record.get("dtype") not in ("", dtype):
         raise GraftError(f"{out}: holds {record.get('dtype')} weights, not {dtype}; {remedy}")

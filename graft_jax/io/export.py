@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from graft_jax._version import __version__
 from graft_jax.catalog.names import tool_tokens
 from graft_jax.errors import GraftError
-from graft_jax.io.files import read_json, write_json, write_text, written_folder
+from graft_jax.io.files import locked, read_json, write_json, write_text, written_folder
 from graft_jax.io.huggingface import Leaf, WeightFiles, leaves, read_spec
 from graft_jax.io.planner_folder import TOKENIZER, Stored, load_planner_folder
 from graft_jax.io.tokenizer import chat_frame, encode_text, ending_plans, load_tokenizer
@@ -92,7 +92,7 @@ def export(
     for value, known, flag in ((to, FORMATS, "--to"), (dtype, DTYPES, "--dtype")):
         if value not in known:
             raise GraftError(f"{flag} {value}: there is only {', '.join(known)}; give one of them")
-    with written_folder(out) as folder:
+    with locked(Path(out).parent), written_folder(out) as folder:
         return FORMATS[to](Path(planner), folder, backbone, DTYPES[dtype], shard_bytes)
 
 

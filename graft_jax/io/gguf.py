@@ -174,15 +174,15 @@ class GgufFile:
             name = self._hugging_face_name(tensor.name)
             try:
                 array = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+                if self.architecture == "llama" and name.endswith("q_proj.weight"):
+                    array = _unpermuted(array, heads)
+                if self.architecture == "llama" and name.endswith("k_proj.weight"):
+                    array = _unpermuted(array, kv_heads)
             except (NotImplementedError, ValueError) as error:
                 raise GraftError(
                     f"{self.path}: tensor {tensor.name!r} ({tensor.tensor_type.name}) cannot be "
                     f"dequantised ({error}); choose a file of another quantisation"
                 ) from error
-            if self.architecture == "llama" and name.endswith("q_proj.weight"):
-                array = _unpermuted(array, heads)
-            if self.architecture == "llama" and name.endswith("k_proj.weight"):
-                array = _unpermuted(array, kv_heads)
             yield name, array
 
     def _hugging_face_name(self, name: str) -> str:

@@ -52,7 +52,7 @@ def write_tokenizer() -> Callable[..., None]:
     """Writes tokenizer.json and tokenizer_config.json into a folder."""
 
     def write(folder: Path, tokenizer: Tokenizer, **config: Any) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         tokenizer.save(str(folder / "tokenizer.json"))
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",

@@ -160,6 +160,8 @@ def test_a_folder_that_something_else_needs_is_not_touched(
     first = _content(out)
     with pytest.raises(GraftError, match="was made from source"):
         run(make_backbone("other"))
+    with pytest.raises(GraftError, match="was made from source"):
+        run(make_backbone("elsewhere/source", rms_norm_eps=1e-6))
     assert _content(out) == first
     (out / "model.safetensors").unlink()
     shutil.copyfile(source / "model.safetensors", out / "model.safetensors")
@@ -202,5 +204,17 @@ def test_an_unknown_source_is_named(run: Run, tmp_path: Path) -> None:
 def test_the_record_says_where_it_came_from(run: Run, write_gguf: Any) -> None:
     path, _ = write_gguf()
     record = json.loads((run(path) / "backbone.json").read_text())
-    assert (record["source"], record["dtype"]) == ("tiny.gguf", "bfloat16")
+    assert record["source"] == f"tiny.gguf, content {_sha256(path)}"
+    assert record["dtype"] == "bfloat16"
     assert len(record["content_hash"]) == 64
+
+
+@pytest.mark.parametrize("record", ["[]", "null", "5", '"source"'])
+def test_a_record_of_another_form_is_named(
+    run: Run, out: Path, make_backbone: Any, record: str
+) -> None:
+    source = make_backbone("source")
+    run(source)
+    (out / "backbone.json").write_text(record)
+    with pytest.raises(GraftError, match=r"backbone\.json: is not what this command writes"):
+        run(source)

@@ -1,5 +1,7 @@
 """An exported planner gives the logits it gave before, and is there whole or not at all."""
 
+import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -205,12 +207,29 @@ def test_an_export_that_fails_leaves_nothing(
     before = sorted(tmp_path.iterdir())
 
     def full(*_: Any, **__: Any) -> None:
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(module, "save_file", full)
     with pytest.raises(OSError, match="no space"):
         export(planner, "hf", tmp_path / "out")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_of_two_exports_at_once_one_is_whole_and_one_is_refused(
+    planner: Path, tmp_path: Path
+) -> None:
+    def one(_: int) -> str:
+        try:
+            return str(len(export(planner, "hf", tmp_path / "out").tokens))
+        except GraftError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        good, refused = sorted(pool.map(one, range(2)), key=len)
+    assert good == "23"
+    assert "out: already exists" in refused
+    assert (tmp_path / "out" / GRAFT).is_file()
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_the_command_says_what_is_where(

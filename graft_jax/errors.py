@@ -28,22 +28,14 @@ def run_cli(main: Callable[[], int | None]) -> None:
     try:
         code = main() or 0
         print(end="", flush=True)  # a full disk shows here, not when it is too late to say so
-    except GraftError as error:
-        code = _refused(str(error))
     except BrokenPipeError:
         code = 128 + signal.SIGPIPE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        code = _refused(f"{where}{error.strerror or error}; check path, space and rights")
-    except (MemoryError, RuntimeError) as error:
-        # JAX says it so, by a class that stands for other faults as well.
-        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+    except Exception as error:
+        said = _mendable(error)
+        if said is None:
             raise
-        said = str(error).split("\n")[0] or "no more to be had"
-        code = _refused(
-            f"memory is short ({said}); in training give a smaller --positions-at-once or "
-            "--<stage>.batch-size"
-        )
+        print(f"error: {said}", file=sys.stderr)
+        code = 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
@@ -52,9 +44,23 @@ def run_cli(main: Callable[[], int | None]) -> None:
     sys.exit(code)
 
 
-def _refused(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return 2
+def _mendable(error: Exception) -> str | None:
+    """What to say of an error that a user can mend; None for a fault of the program itself."""
+    if isinstance(error, GraftError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}; check path, space and rights"
+    # Libraries in other languages tell these apart by words, not by classes.
+    text = str(error).split("\n")[0]
+    if "os error" in text or "os_error" in text:
+        return f"{text}; check path, space and rights"
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
+        return (
+            f"memory is short ({text or 'no more to be had'}); in training give a smaller "
+            "--positions-at-once or --<stage>.batch-size"
+        )
+    return None
 
 
 def _let_go_of_output() -> None:

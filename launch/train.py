@@ -7,10 +7,12 @@ The same command continues a run that was stopped or killed. Any setting of the 
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from graft_jax.errors import GraftError, run_cli
 
-EXAMPLE = "configs/quickstart.py"  # whose values --help shows
+# Whose values --help shows.
+EXAMPLE = Path(__file__).resolve().parent.parent / "configs" / "quickstart.py"
 
 
 def main() -> int:

@@ -41,6 +41,8 @@ def raising(error: BaseException) -> Callable[[], int]:
         (OSError(errno.ENOSPC, "No space left on device"), 2, "error: No space left on device; c"),
         (OSError("odd"), 2, "error: odd; check path, space and rights"),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory\nmore"), 2, "--positions-at-once"),
+        (ValueError("RESOURCE_EXHAUSTED: a/0 [os_error_code='28']"), 2, "check path, space and"),
+        (Exception("No space left (os error 28)"), 2, "error: No space left (os error 28); chec"),
         (MemoryError(), 2, "--<stage>.batch-size"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),

@@ -4,6 +4,7 @@ One JSON object a line: a step's metrics, a validation, or a stage's report. Aft
 beyond the restored step are dropped and written anew, so there are neither gaps nor doubles.
 """
 
+import contextlib
 import json
 import math
 import shutil
@@ -48,8 +49,8 @@ class Records:
 
     def close(self) -> None:
         """Closes both files."""
-        self._file.close()
-        self._events.close()
+        with naming(self._path), contextlib.closing(self._events):
+            self._file.close()
 
     def _to_events(self, record: dict[str, Any]) -> None:
         for name, value in record.items():

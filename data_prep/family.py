@@ -3,7 +3,7 @@
     data.json           {id, user_request, task_steps, task_nodes, task_links, type}, one a line
     graph_desc.json     {"nodes": [...], "links": [{"source", "target"}]}
     tool_desc.json      {"nodes": [{"id", "desc", ...}]}
-    split_ids.json      {"test_ids": {"chain": [...]}}                      may be absent
+    split_ids.json      {"test_ids": {"chain": [...]}}
     user_requests.json  {id, user_request}, one a line, gold or not    may be absent
 
 Knows the format, not the data sets; what a step's text looks like is the caller's.
@@ -11,7 +11,7 @@ Knows the format, not the data sets; what a step's text looks like is the caller
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,31 +40,49 @@ def load_catalog(folder: Path) -> Catalog:
     Raises:
       GraftError: a file is missing or does not have the format; a link names an unknown tool.
     """
-    nodes = _list_of(folder / TOOLS, "nodes")
-    links = _list_of(folder / GRAPH, "links")
+    tools = _parsed(_tool, folder / TOOLS, "nodes", "id and desc")
+    edges = _parsed(_edge, folder / GRAPH, "links", "source and target")
     try:
-        tools = tuple(
-            Tool(node["id"], node.get("desc") or "", _parameters(node), _outputs(node))
-            for node in nodes
-        )
-        edges = tuple((link["source"], link["target"]) for link in links)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise GraftError(
-            f"{folder}: {TOOLS} or {GRAPH} lacks {error}; nodes have id and desc, links source and "
-            "target"
-        ) from None
-    return Catalog(tools, tuple(dict.fromkeys(edges)))
+        return Catalog(tuple(tools), tuple(dict.fromkeys(edges)))
+    except GraftError as error:
+        raise GraftError(f"{folder}: {error}") from None
 
 
-def load_test_ids(folder: Path) -> tuple[str, ...] | None:
-    """The official test ids of the chains; None where the folder has no such file.
+def _parsed(parse: Callable[[Any], Any], path: Path, key: str, fields: str) -> list[Any]:
+    parsed = []
+    for number, record in enumerate(_list_of(path, key)):
+        try:
+            parsed.append(parse(record))
+        except (KeyError, TypeError, AttributeError):
+            raise GraftError(
+                f"{path}: number {number} of its {key} is {record!r:.200}; each has {fields}: "
+                "fetch the published file again"
+            ) from None
+    return parsed
+
+
+def _tool(node: Mapping[str, Any]) -> Tool:
+    return Tool(node["id"], node.get("desc") or "", _parameters(node), _outputs(node))
+
+
+def _edge(link: Mapping[str, Any]) -> tuple[str, str]:
+    if not isinstance(link["source"], str) or not isinstance(link["target"], str):
+        raise TypeError
+    return link["source"], link["target"]
+
+
+def load_test_ids(folder: Path) -> tuple[str, ...]:
+    """The official test ids of the chains.
 
     Raises:
-      GraftError: the file is there and does not have the format.
+      GraftError: the file is missing or does not have the format.
     """
     path = folder / SPLIT_IDS
     if not path.exists():
-        return None
+        raise GraftError(
+            f"{path}: no such file; it holds the published test ids: fetch it, or give "
+            "--split seeded for a drawn test split"
+        )
     content = read_json(path)
     try:
         ids = content["test_ids"]["chain"]
@@ -187,6 +205,8 @@ def _kinds(kinds: Sequence[str] | None) -> dict[str, Any] | None:
     """["audio", "audio"] -> an object schema with properties audio and audio_2."""
     if kinds is None:
         return None
+    if not isinstance(kinds, list):
+        raise TypeError
     properties: dict[str, Any] = {}
     for i, kind in enumerate(kinds):
         earlier = kinds[:i].count(kind)

@@ -27,6 +27,7 @@ PAPER = Table3(tools=612, edges=3140, train=1908, validation=500, test=500, max_
 MAX_LENGTH = 10
 MOST_FREQUENT = 612
 _SUBTASK_WORDS = 30
+_PARAMETERS = ("required_parameters", "optional_parameters")
 
 
 def convert(
@@ -55,7 +56,8 @@ def convert(
     del official
     tally = Tally()
     rows = read_rows(folder / APIS)
-    plans = _plans(rows, {row.get("path"): row for row in read_rows(folder / TOOLS)}, tally)
+    tool_rows = {str(row.get("path")): row for row in read_rows(folder / TOOLS)}
+    plans = _plans(rows, tool_rows, tally)
     frequency = Counter(tool for _, plan in plans.values() for tool in plan)
     frequent = {tool for tool, _ in frequency.most_common(most_frequent)}
     kept: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -98,7 +100,7 @@ def convert(
 
 
 def _plans(
-    rows: Sequence[dict[str, Any]], tool_rows: dict[Any, dict[str, Any]], tally: Tally
+    rows: Sequence[dict[str, Any]], tool_rows: dict[str, dict[str, Any]], tally: Tally
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """id -> (request, plan) of the rows that pass every filter but that of frequency."""
     plans: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -178,11 +180,21 @@ def _descriptions(path: Path) -> dict[str, dict[str, Any]]:
     """ "tool.api" -> the API's entry; where an API stands more than once, the first described."""
     found: dict[str, dict[str, Any]] = {}
     for tool in _described_tools(path):
-        for api in tool.get("api_list") or ():
-            key = f"{tool.get('standardized_name')}.{standardise(str(api.get('name') or ''))}"
+        name = tool.get("standardized_name")
+        for api in _objects(tool, "api_list", f"{path}, tool {name!r}"):
+            key = f"{name}.{standardise(str(api.get('name') or ''))}"
+            for parameters in _PARAMETERS:
+                _objects(api, parameters, f"{path}, {key!r}")
             if key not in found or (api.get("description") and not found[key].get("description")):
                 found[key] = api
     return found
+
+
+def _objects(record: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    values = record.get(key) or []
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise GraftError(f"{where}: {key} is no list of objects; fetch the file again")
+    return values
 
 
 def _described_tools(path: Path) -> Iterator[dict[str, Any]]:
@@ -217,8 +229,9 @@ _JSON_TYPES = {
 
 def _parameters(api: dict[str, Any]) -> dict[str, Any]:
     """JSON Schema of an API's parameters; types JSON does not have are texts."""
-    required = [item for item in api.get("required_parameters") or () if item.get("name")]
-    optional = [item for item in api.get("optional_parameters") or () if item.get("name")]
+    required, optional = (
+        [item for item in api.get(key) or () if item.get("name")] for key in _PARAMETERS
+    )
     properties = {
         str(item["name"]): {
             "type": _JSON_TYPES.get(str(item.get("type")).upper(), "string"),

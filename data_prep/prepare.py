@@ -9,9 +9,11 @@ was read, left out and why.
 
 import argparse
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a script, not installed
 
@@ -20,18 +22,41 @@ from data_prep.manifest import Converted, build, summary
 from graft_jax.catalog.catalog import load_catalog, save_catalog
 from graft_jax.data.examples import CATALOG_FILE, data_hash, load_splits, save_examples
 from graft_jax.errors import GraftError, run_cli
+from graft_jax.io.files import locked
 
 MANIFEST = "manifest.json"
 
 
-def write_folder(converted: Converted, out: Path) -> dict[str, object]:
+def write_folder(converted: Converted, out: Path) -> dict[str, Any]:
     """Writes the data folder whole or not at all, and returns its manifest.
 
     It is built beside `out` and renamed. An existing `out` is replaced only then, and only if it is
     empty or holds a manifest, i.e. is a data folder.
 
     Raises:
-      GraftError: `out` is something else, or cannot be written.
+      GraftError: as `check_target`, or `out` cannot be written.
+    """
+    out = out.resolve()
+    manifest = build(converted)
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with locked(out.parent):
+            check_target(out)
+            try:
+                _write(converted, manifest, partial)
+                _replace(partial, out)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise GraftError(f"{out}: cannot be written ({error}); check space and rights") from None
+    return manifest
+
+
+def check_target(out: Path) -> None:
+    """Refuses before any work what could not be written after it.
+
+    Raises:
+      GraftError: `out` is a file, a folder of something else, or nothing may be made beside it.
     """
     out = out.resolve()
     if out.exists() and not out.is_dir():
@@ -41,25 +66,22 @@ def write_folder(converted: Converted, out: Path) -> dict[str, object]:
             f"{out}: holds files and no {MANIFEST}, so it is no data folder and is left alone; "
             "name another folder with --out"
         )
-    manifest = build(converted)
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        save_catalog(converted.catalog, partial / CATALOG_FILE)
-        for name, examples in converted.splits.items():
-            save_examples(examples, partial / f"{name}.jsonl")
-        load_splits(partial, load_catalog(partial / CATALOG_FILE, report=[]))  # it can be read back
-        manifest["data_hash"] = data_hash(partial)
-        for name, value in (*converted.extra.items(), (MANIFEST, manifest)):
-            text = json.dumps(value, ensure_ascii=False, indent=1)
-            (partial / name).write_text(text + "\n", encoding="utf-8")
-        _replace(partial, out)
-    except OSError as error:
-        raise GraftError(f"{out}: cannot be written ({error}); check space and rights") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return manifest
+    above = next(folder for folder in out.parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise GraftError(f"{out}: nothing can be made in {above}; name a folder with --out")
+
+
+def _write(converted: Converted, manifest: dict[str, Any], partial: Path) -> None:
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    save_catalog(converted.catalog, partial / CATALOG_FILE)
+    for name, examples in converted.splits.items():
+        save_examples(examples, partial / f"{name}.jsonl")
+    load_splits(partial, load_catalog(partial / CATALOG_FILE, report=[]))  # it can be read back
+    manifest["data_hash"] = data_hash(partial)
+    for name, value in (*converted.extra.items(), (MANIFEST, manifest)):
+        text = json.dumps(value, ensure_ascii=False, indent=1)
+        (partial / name).write_text(text + "\n", encoding="utf-8")
 
 
 def _replace(partial: Path, out: Path) -> None:
@@ -84,6 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise GraftError("--filter paper is known for ultratool only; leave it out")
     if args.held_out < 1:
         raise GraftError(f"--held-out {args.held_out}: must be at least 1")
+    check_target(args.out)
     published = download.PUBLISHED[
         f"taskbench/{args.domain}" if args.dataset == "taskbench" else args.dataset
     ]
@@ -121,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         "--split",
         choices=("official", "seeded"),
         default="official",
-        help="test: the published ids where there are any, or a seeded draw",
+        help="test: the published ids, or a seeded draw (which mgtoolbench always has)",
     )
     parser.add_argument("--filter", choices=("all", "paper"), default="all", help="rows to keep")
     parser.add_argument("--seed", type=int, default=0, help="of the drawn splits")

@@ -24,11 +24,13 @@ from data_prep.quickstart_requests import write_request
 from graft_jax.catalog.catalog import Catalog, load_catalog, save_catalog
 from graft_jax.data.examples import CATALOG_FILE, Example, data_hash, load_splits, save_examples
 from graft_jax.errors import GraftError, run_cli
-from graft_jax.io.files import read_json, write_json, written_folder
+from graft_jax.io.files import locked, read_json, write_json, written_folder
 
 MANIFEST_FILE = "manifest.json"
 # Half of validation and test has plans that training never shows.
 UNSEEN_SHARE = 0.5
+# Of a split. Far more would take long and then run out of new requests.
+MOST_EXAMPLES = 100_000
 _TRIES = 100
 
 
@@ -41,12 +43,14 @@ def make_splits(
     other plans that no other split has; all of their edges stand in training plans.
 
     Raises:
-      GraftError: a size is too small for that, or so large that requests repeat.
+      GraftError: a size is too small for that, or so large that requests would repeat.
     """
+    least = 2 * len(LENGTH_SHARES)
     for flag, size in (("--train", train), ("--validation", validation), ("--test", test)):
-        if size < 2 * len(LENGTH_SHARES):
+        if not least <= size <= MOST_EXAMPLES:
             raise GraftError(
-                f"{flag} {size} is too small; ask for {2 * len(LENGTH_SHARES)} or more"
+                f"{flag} {size} is too {'small' if size < least else 'large'}; ask for {least} to "
+                f"{MOST_EXAMPLES}"
             )
     rng = random.Random(seed)
     catalog = quickstart_catalog()
@@ -114,28 +118,41 @@ def write_quickstart(out: Path, settings: dict[str, int]) -> dict[str, Any]:
 
     Raises:
       GraftError: as `make_splits`; `out` exists and holds something else.
+      OSError: `out` cannot be written; found before anything is made.
     """
-    catalog, splits = make_splits(**settings)
-    made = manifest(catalog, splits, settings)
-    if out.exists() and _holds(out, catalog, splits):
-        return {**made, "data_hash": data_hash(out)}
-    try:
+    with locked(out.parent):
+        if out.exists():
+            return _there(out, settings)
         with written_folder(out) as folder:
+            catalog, splits = make_splits(**settings)
+            made = manifest(catalog, splits, settings)
             save_catalog(catalog, folder / CATALOG_FILE)
             for name, examples in splits.items():
                 save_examples(examples, folder / f"{name}.jsonl")
             made["data_hash"] = data_hash(folder)
             write_json(folder / MANIFEST_FILE, made)
-    except OSError as error:
-        raise GraftError(
-            f"{out}: cannot be written ({error.strerror}); choose another folder with --out"
-        ) from error
     return made
+
+
+def _there(out: Path, settings: dict[str, int]) -> dict[str, Any]:
+    """The manifest of a folder that holds what `settings` make; anything else is refused."""
+    if _settings(out) == settings:
+        catalog, splits = make_splits(**settings)
+        if _holds(out, catalog, splits):
+            return {**manifest(catalog, splits, settings), "data_hash": data_hash(out)}
+    raise GraftError(f"{out}: already exists and holds something else; name another with --out")
+
+
+def _settings(out: Path) -> Any:
+    try:
+        found = read_json(out / MANIFEST_FILE)
+    except GraftError:
+        return None
+    return found.get("settings") if isinstance(found, dict) else None
 
 
 def _holds(out: Path, catalog: Catalog, splits: dict[str, list[Example]]) -> bool:
     try:
-        read_json(out / MANIFEST_FILE)
         found = load_catalog(out / CATALOG_FILE)
         return found == catalog and load_splits(out, catalog) == splits
     except GraftError:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from graft_jax.catalog.catalog import check_writable
 from graft_jax.errors import GraftError
 
 
@@ -37,7 +38,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise GraftError(f"{path}: is not JSON ({error}); fetch the file again") from None
 
 
@@ -45,7 +46,8 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSONL file, blank lines skipped.
 
     Raises:
-      GraftError: as `read_text`; a line is not a JSON object (named by number); there is no line.
+      GraftError: as `read_text`; a line is not a JSON object, or has text that UTF-8 cannot write
+        (named by number); there is no line.
     """
     rows = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
@@ -53,13 +55,14 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
             continue
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise GraftError(
                 f"{path}, line {number}: is not JSON ({error}); the file should hold one object a "
                 "line: fetch it again"
             ) from None
         if not isinstance(row, dict):
             raise GraftError(f"{path}, line {number}: is not a JSON object; fetch the file again")
+        check_writable(row, f"{path}, line {number}")
         rows.append(row)
     if not rows:
         raise GraftError(f"{path}: holds no row; fetch the file again")

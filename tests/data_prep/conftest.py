@@ -8,9 +8,9 @@ from made_rows import LINKS, TOOLS, row, write_lines
 
 @pytest.fixture
 def make_folder(tmp_path):
-    """make_folder(rows, test_ids=None, requests=None) -> a folder of published files."""
+    """make_folder(rows, test_ids=("1",), requests=None) -> a folder of published files."""
 
-    def make(rows, test_ids=None, requests=None, nodes=None):
+    def make(rows, test_ids=("1",), requests=None, nodes=None):
         folder = tmp_path / "published"
         folder.mkdir(exist_ok=True)
         nodes = nodes or [{"id": tool, "desc": f"{tool} in words"} for tool in TOOLS]
@@ -19,7 +19,9 @@ def make_folder(tmp_path):
         (folder / "graph_desc.json").write_text(json.dumps({"nodes": nodes, "links": links}))
         write_lines(folder / "data.json", rows)
         if test_ids:
-            (folder / "split_ids.json").write_text(json.dumps({"test_ids": {"chain": test_ids}}))
+            (folder / "split_ids.json").write_text(
+                json.dumps({"test_ids": {"chain": list(test_ids)}})
+            )
         if requests:
             write_lines(folder / "user_requests.json", requests)
         return folder

@@ -164,3 +164,19 @@ def test_missing_and_damaged_descriptions_are_named(tmp_path):
 )
 def test_api_names_in_the_published_spelling(name, standard):
     assert standardise(name) == standard
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"api_list": 5},
+        {"api_list": [5]},
+        {"api_list": [{"name": "search", "required_parameters": "q"}]},
+        {"api_list": [{"name": "search", "optional_parameters": ["q"]}]},
+    ],
+)
+def test_descriptions_of_another_form_are_named(tmp_path, tool):
+    folder = make(tmp_path, PLANS, [{"path": ["no", "text"]}])
+    write_lines(tmp_path / "described.jsonl", [{"standardized_name": "music"} | tool])
+    with pytest.raises(GraftError, match=r"described\.jsonl, .*music.*is no list of objects"):
+        converted(folder, descriptions=tmp_path / "described.jsonl")

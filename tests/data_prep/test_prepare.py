@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,23 @@ def test_a_folder_that_is_no_data_folder_is_left_alone(make_folder, good_rows, t
     (tmp_path / "file").write_text("x")
     with pytest.raises(GraftError, match="is a file"):
         run(folder, tmp_path / "file")
+    with pytest.raises(GraftError, match="nothing can be made in"):
+        run(folder, tmp_path / "file" / "data")
+
+
+def test_a_target_that_cannot_be_written_is_found_before_anything_is_fetched(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare.download, "fetch", lambda *_: pytest.fail("fetched"))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(GraftError, match="is a file"):
+        prepare.main(["ultratool", "--out", str(tmp_path / "file")])
+
+
+def test_two_at_once_leave_one_good_folder(make_folder, good_rows, tmp_path):
+    folder, out = make_folder(good_rows), tmp_path / "data"
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: run(folder, out), range(2)))
+    assert names(out) == FILES
+    assert names(tmp_path) == ["data", "published"]
 
 
 def test_options_that_do_not_fit_are_refused(make_folder, good_rows, tmp_path):

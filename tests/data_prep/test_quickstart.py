@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from string import Formatter
@@ -281,12 +282,30 @@ def test_writing_again_changes_nothing_and_never_overwrites_other_data(tmp_path)
         write_quickstart(out, SMALL)
 
 
+def test_a_target_that_cannot_be_written_is_found_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("data_prep.quickstart.make_splits", lambda **_: pytest.fail("made"))
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "full").mkdir()
+    for out in ("file", "full"):
+        with pytest.raises(GraftError, match="already exists"):
+            write_quickstart(tmp_path / out, SMALL)
+    with pytest.raises(OSError, match="file"):
+        write_quickstart(tmp_path / "file" / "quickstart", SMALL)
+
+
+def test_of_two_at_once_the_second_finds_the_firsts(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: write_quickstart(tmp_path / "q", SMALL), range(2))
+    assert first == second
+    assert [path.name for path in tmp_path.iterdir()] == ["q"]
+
+
 def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("data_prep.quickstart.save_examples", fail)
-    with pytest.raises(GraftError, match=r"No space left.*--out"):
+    with pytest.raises(OSError, match=r"No space left.*quickstart"):
         write_quickstart(tmp_path / "quickstart", SMALL)
     assert list(tmp_path.iterdir()) == []
 
@@ -296,6 +315,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     [
         ({"train": 5}, "--train 5 is too small"),
         ({"test": -1}, "--test -1 is too small"),
+        ({"test": 1_000_000}, "--test 1000000 is too large"),
         ({"train": 60}, "too few to hold out plans"),
     ],
 )

@@ -109,12 +109,15 @@ def test_filter_paper_leaves_out_what_the_paper_does_not_count(make_folder, good
         converted(folder, filter="half")
 
 
-def test_without_official_ids_the_split_is_seeded(make_folder, good_rows):
-    folder = make_folder(good_rows)
-    first, again = converted(folder)[0], converted(folder)[0]
+def test_a_seeded_split_is_made_when_asked_for_and_only_then(make_folder, good_rows):
+    folder = make_folder(good_rows, test_ids=())
+    with pytest.raises(GraftError, match=r"split_ids\.json: no such file.*--split seeded"):
+        converted(folder)
+    first, again = (converted(folder, official=False)[0] for _ in range(2))
     assert first.splits == again.splits
     assert first.split.startswith("seeded")
-    assert len({tuple(converted(folder, seed=s)[0].splits["test"]) for s in range(8)}) > 1
+    tests = {tuple(converted(folder, official=False, seed=s)[0].splits["test"]) for s in range(8)}
+    assert len(tests) > 1
     (folder / "split_ids.json").write_text(json.dumps({"test_ids": {"chain": ["1", "2"]}}))
     assert len(converted(folder)[0].splits["test"]) == 2
     assert len(converted(folder, official=False)[0].splits["test"]) == 1
@@ -129,9 +132,18 @@ def test_without_official_ids_the_split_is_seeded(make_folder, good_rows):
         ("data.json", "[]\n", "line 1: is not a JSON object"),
         ("data.json", '{"id": "1"}\n', "no row can be used"),
         ("tool_desc.json", "[]", "no list 'nodes'"),
-        ("tool_desc.json", '{"nodes": [{"name": "x"}]}', "lacks 'id'"),
+        ("data.json", '{"id": "1", "user_request": "\\ud800"}', "line 1: half of a surrogate pair"),
+        ("data.json", '{"id": ' + "9" * 5_000 + "}", "line 1: is not JSON .*digits"),
+        ("tool_desc.json", "9" * 5_000, "is not JSON .*digits"),
+        ("tool_desc.json", '{"nodes": [{"name": "x"}]}', "number 0 of its nodes .*'x'.* has id"),
+        ("tool_desc.json", '{"nodes": [5]}', "number 0 of its nodes is 5; each has id"),
+        ("tool_desc.json", '{"nodes": [{"id": "x", "input-type": "audio"}]}', "its nodes is .*'x'"),
+        ("tool_desc.json", '{"nodes": [{"id": "x", "parameters": [5]}]}', "its nodes is .*'x'"),
+        ("tool_desc.json", '{"nodes": [{"id": 5}]}', "published: tool 0: its name is a number"),
         ("graph_desc.json", None, "no such file"),
-        ("graph_desc.json", '{"links": [{"source": "a"}]}', "lacks 'target'"),
+        ("graph_desc.json", '{"links": [{"source": "a"}]}', "number 0 of its links .*target"),
+        ("graph_desc.json", '{"links": [{"source": [], "target": "a"}]}', "its links .*target"),
+        ("graph_desc.json", '{"links": [5]}', "number 0 of its links is 5"),
         ("graph_desc.json", '{"links": [{"source": "a", "target": "b"}]}', "no tool 'a'"),
         ("split_ids.json", '{"test_ids": ["1"]}', "--split seeded"),
         ("split_ids.json", "{", "is not JSON"),

@@ -101,8 +101,6 @@ _IGNORED = {
     "use_cache",
 }
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-
-
 _NEEDED: Any = object()
 
 

@@ -106,13 +106,13 @@ def test_taskbench_dags_are_counted_not_planned(data, tmp_path):
     }
     rows = [json.dumps(made | {"id": f"made {i}"}) for i in range(3)]
     (tmp_path / "data.json").write_text(dags.rstrip("\n") + "\n" + "\n".join(rows) + "\n")
-    result = taskbench.convert(tmp_path, held_out=1)
+    result = taskbench.convert(tmp_path, official=False, held_out=1)
     assert count(result.tally.left_out, "type dag") == 565
     assert result.paper is not None
     assert result.splits["test"][0].tools == (link["source"], link["target"])
     chains = dags.replace('"type": "dag"', '"type": "chain"')
     (tmp_path / "data.json").write_text(chains.rstrip("\n") + "\n" + "\n".join(rows) + "\n")
-    left_out = taskbench.convert(tmp_path, held_out=1).tally.left_out
+    left_out = taskbench.convert(tmp_path, official=False, held_out=1).tally.left_out
     assert left_out["no tools"] == ["12139770"]
     assert set(left_out["several tools without links"]) == {"14628858", "16344207", "32426140"}
 

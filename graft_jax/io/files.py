@@ -26,7 +26,8 @@ def naming(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename).endswith(_PARTIAL):
+        nameless = error.filename is None or str(error.filename).endswith(_PARTIAL)
+        if nameless and error.errno is not None:  # one without a number would lose its words
             error.filename = str(path)
         raise
 

@@ -1,6 +1,8 @@
 """Files and folders appear whole under their final name, or not at all."""
 
+import errno
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,44 @@ def test_an_existing_folder_is_never_overwritten(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left"), OSError(errno.EACCES, "No", ".a.x.partial")]
+)
+def test_an_error_of_the_system_names_the_file_itself(tmp_path: Path, error: OSError) -> None:
+    path = tmp_path / "a"
+    with pytest.raises(OSError, match=f"'{path}'"), files.written(path):
+        raise error
+
+
+def test_an_error_that_names_another_file_or_has_words_alone_stays(tmp_path: Path) -> None:
+    for error in (OSError(errno.ENOENT, "No such file", "source"), OSError("disk full")):
+        before = str(error)
+        with pytest.raises(OSError, match=re.escape(before)), files.written(tmp_path / "a"):
+            raise error
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    files.try_target(tmp_path / "new" / "a")
+    files.try_target(tmp_path / "file")
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder", "new"]
+    with pytest.raises(GraftError, match="folder: is a folder"):
+        files.try_target(tmp_path / "folder")
+    with pytest.raises(OSError, match="file"):
+        files.try_target(tmp_path / "file" / "a")
+
+
+def test_line_ends_and_lone_surrogates_survive(tmp_path: Path) -> None:
+    files.write_text(tmp_path / "a", "x\r\ny\n")
+    assert files.read_text(tmp_path / "a") == "x\r\ny\n"
+    files.write_json(tmp_path / "a.json", {"é": "\ud83d"})
+    assert files.read_json(tmp_path / "a.json") == {"é": "\ud83d"}
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5000], ids=lambda c: str(c)[:9]
+)
 def test_unreadable_json_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "a.json"
     if content is not None:

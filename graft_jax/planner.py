@@ -96,8 +96,9 @@ class Plan:
         return f"{chain}  (probability {self.probability:.3f}, {legal}{cut})"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for writing as JSON."""
-        return {**json.loads(json.dumps(dataclasses.asdict(self))), "probability": self.probability}
+        """Plain values, for writing as JSON; the probability of a stretch of words is null."""
+        text = json.dumps(dataclasses.asdict(self) | {"probability": self.probability})
+        return json.loads(text, parse_constant=lambda _: None)
 
 
 @dataclasses.dataclass(frozen=True)

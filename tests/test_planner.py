@@ -126,6 +126,7 @@ def test_unconstrained_plans_tell_words_from_tools(planner: Any) -> None:
 def test_an_unconstrained_answer_is_no_longer_than_asked(planner: Any, most: int) -> None:
     plan = graft_jax.plan(planner, "Book a seat", constrain="off", max_steps=most)
     assert plan.generated_tokens <= most + 1
+    assert "NaN" not in json.dumps(plan.to_json())
 
 
 def test_a_huge_request_is_cut_and_said(planner: Any) -> None:
@@ -248,11 +249,11 @@ Spoil = Callable[[Path], object]
         (lambda p: (p / "tokenizer" / "tokenizer_config.json").write_text("{}"), "tokenizer"),
         (lambda p: _edit(p, prompts={"query": "other"}), "other prompt words"),
         (lambda p: _edit(p, capacity=31), "do not have the sizes"),
-        (lambda p: _edit(p, capacity="32"), "'capacity' is '32'"),
-        (lambda p: _edit(p, lora={"rank": 0, "alpha": 1, "targets": []}), "'lora.rank' is 0"),
+        (lambda p: _edit(p, capacity="32"), "capacity is '32'"),
+        (lambda p: _edit(p, lora={"rank": 0, "alpha": 1, "targets": []}), "lora.rank is 0"),
         (lambda p: _edit(p, lora={"rank": 2, "alpha": 1, "targets": ["q"]}), "sizes"),
-        (lambda p: _edit(p, config=None), "'config.data' is None"),
-        (lambda p: _edit(p, longest_plan=True), "'longest_plan' is True"),
+        (lambda p: _edit(p, config=None), "config is None"),
+        (lambda p: _edit(p, longest_plan=True), "longest_plan is True"),
         (lambda p: _edit(p, format=9), "format 9"),
         (lambda p: _edit(p, catalog_hash="0"), "not the catalog"),
         (lambda p: _edit(p, backbone={"path": "gone", "content_hash": "0"}), "backbone is not at"),

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 from safetensors import SafetensorError
@@ -23,6 +23,7 @@ from graft_jax.io.huggingface import content_hash, read_spec
 from graft_jax.models.adapter import Adapter, flatten_adapter, unflatten_adapter
 from graft_jax.models.lora import init_lora
 from graft_jax.models.spec import ModelSpec
+from graft_jax.shapes import misfit
 
 FORMAT = 1
 PLANNER, CATALOG, ADAPTER, TOKENIZER = (
@@ -37,30 +38,44 @@ _TOKENIZER_FILES = (
     "special_tokens_map.json",
     "chat_template.jinja",
 )
-# What a card must hold, and of which kind; everything else in it is for people.
-_CARD: dict[str, type | tuple[type, ...]] = {
-    "backbone.path": str,
-    "backbone.content_hash": str,
-    "adapter_hash": str,
-    "catalog_hash": str,
-    "tokenizer_hash": str,
-    "data_hash": str,
-    "prompts": dict,
-    "config.data": str,
-    "config.dtype": str,
-    "config.train_on_validation": bool,
-    "capacity": int,
-    "longest_plan": int,
-    "max_query_tokens": int,
-    "lora.rank": int,
-    "lora.alpha": (int, float),
-    "lora.targets": list,
-}
+
+
+class _Backbone(TypedDict):
+    path: str
+    content_hash: str
+
+
+class _Lora(TypedDict):
+    rank: int
+    alpha: float
+    targets: list[str]
+
+
+class _Training(TypedDict):
+    data: str
+    dtype: str
+    train_on_validation: bool
+
+
+class _Card(TypedDict):
+    """What planner.json must hold; what else stands in it is for people."""
+
+    backbone: _Backbone
+    adapter_hash: str
+    catalog_hash: str
+    tokenizer_hash: str
+    data_hash: str
+    prompts: dict[str, Any]
+    config: _Training
+    lora: _Lora
+    capacity: int
+    longest_plan: int
+    max_query_tokens: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """What a planner folder holds. `card` is planner.json, with everything that `_CARD` names."""
+    """What a planner folder holds. `card` is planner.json, with everything that `_Card` names."""
 
     card: dict[str, Any]
     catalog: Catalog
@@ -167,14 +182,13 @@ def _read_card(path: Path) -> dict[str, Any]:
             f"{path}: format {card.get('format')!r} is not {FORMAT}; use the version of graft-jax "
             "that wrote it"
         )
-    for name, kind in _CARD.items():
-        value: Any = card
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise GraftError(f"{path}: {name!r} is {value!r}; train or copy the planner again")
-        if isinstance(value, int) and kind is int and value < 1:
-            raise GraftError(f"{path}: {name!r} is {value}, below 1; copy the planner again")
+    found = misfit(card, _Card)
+    if found:
+        raise GraftError(f"{path}: {found}; train or copy the planner again")
+    sizes = {name: card[name] for name in ("capacity", "longest_plan", "max_query_tokens")}
+    for name, size in (sizes | {"lora.rank": card["lora"]["rank"]}).items():
+        if size < 1:
+            raise GraftError(f"{path}: {name} is {size}, below 1; train or copy the planner again")
     return card
 
 

@@ -3,6 +3,7 @@
     python launch/results.py results/*.json
     python launch/results.py --readme README.md results/*.json            # rewrite its table
     python launch/results.py --readme README.md --check results/*.json    # exit 1 if it is stale
+    python launch/results.py --paired results/a.json results/b.json       # a minus b, by request
 
 JSON files that are no score files (timings, say) are left out, and named.
 """
@@ -14,8 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a script, not installed
 
 from graft_jax.errors import GraftError, run_cli
-from graft_jax.evaluation.score_files import is_score_file
-from graft_jax.evaluation.tables import replace_block, results_table
+from graft_jax.evaluation.score_files import is_score_file, read_scores
+from graft_jax.evaluation.scores import compare
+from graft_jax.evaluation.tables import paired_table, replace_block, results_table
 from graft_jax.io.files import read_json, read_text, write_text
 
 
@@ -25,9 +27,18 @@ def main() -> int:
     parser.add_argument("paths", nargs="+", type=Path, help="score files, in the table's order")
     parser.add_argument("--readme", type=Path, help="file with the markers of the results table")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if stale")
+    parser.add_argument(
+        "--paired", action="store_true", help="compare two files, request by request"
+    )
     args = parser.parse_args()
     if args.check and args.readme is None:
         raise GraftError("--check needs --readme: name the file whose table is to be checked")
+    if args.paired:
+        if len(args.paths) != 2 or args.readme is not None:
+            raise GraftError("--paired takes two score files and nothing else")
+        first, second = (read_scores(path)["scores"] for path in args.paths)
+        print(paired_table(compare(first, second)), end="")
+        return 0
 
     found = [path for path in args.paths if is_score_file(read_json(path))]
     for path in (path for path in args.paths if path not in found):

@@ -49,6 +49,32 @@ def results_table(paths: Iterable[str | Path]) -> str:
     return markdown_table([*head, "Hallucination"], rows)
 
 
+def paired_table(found: Mapping[str, Any]) -> str:
+    """What `scores.compare` found of a and b: differences a - b with intervals, overall and by
+    length of the gold plan; "better" and "worse" are a's where the interval leaves out 0.
+    """
+    columns = {"EM": ("em", 1, True), **HEADLINE}
+    places = [("all", found["all"])]
+    places += [(f"{length} tools", part) for length, part in found["by_length"].items()]
+    places += [(name, part) for name, part in found["groups"].items()]
+    rows = []
+    for place, part in places:
+        cells = []
+        for metric, digits, percent in columns.values():
+            figure = part["metrics"].get(metric)
+            if figure is None or figure["value"] is None:
+                cells.append(NOTHING)
+                continue
+            clear = f" {figure['verdict']}" if figure["verdict"] != "unclear" else ""
+            cells.append(with_interval(figure, digits, percent) + clear)
+        rows.append([plain(place), part["examples"], *cells])
+    alone = f"{len(found['only_a'])} requests are right in the first alone"
+    return (
+        markdown_table(["Gold plans", "n", *columns], rows)
+        + f"\n{alone}, {len(found['only_b'])} in the second alone.\n"
+    )
+
+
 def headline_cells(part: Mapping[str, Any]) -> list[str]:
     """Cells EM with interval, `HEADLINE`, hallucination, of one slice of a score set."""
     metrics = part["metrics"]

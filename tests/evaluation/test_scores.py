@@ -13,6 +13,7 @@ from graft_jax.errors import GraftError
 from graft_jax.evaluation import score_files
 from graft_jax.evaluation.score_files import read_scores, slim, write_scores
 from graft_jax.evaluation.scores import compare, score_predictions
+from graft_jax.evaluation.tables import paired_table
 
 NAMES = ("search", "book", "pay", "remind", "cancel")
 CATALOG = Catalog(
@@ -274,6 +275,10 @@ def test_where_it_is_better_and_where_worse() -> None:
     assert found["all"]["metrics"]["em"]["verdict"] == "unclear"
     assert found["only_a"] == [f"s{i}" for i in range(20)]
     assert sorted(found["only_b"]) == sorted(f"l{i}" for i in range(20))
+    shown = {line.split(" | ")[0]: line for line in paired_table(found).splitlines()}
+    assert " 100.0 [100.0, 100.0] better " in shown["| 2 tools"]
+    assert " -100.0 [-100.0, -100.0] worse " in shown["| 3 tools"]
+    assert "better" not in shown["| all"].split(" | ")[2]
 
 
 def test_a_difference_is_that_of_the_two_scores() -> None:

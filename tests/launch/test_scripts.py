@@ -113,6 +113,7 @@ def test_from_training_to_export(run: Run, config: Path, tmp_path: Path) -> None
         ("evaluate.py", ["--planner", "nowhere", "--split", "exam"], "'exam' is not one of"),
         ("export.py", ["--planner", "nowhere", "--to", "hf", "--out", "x"], "is no planner folder"),
         ("results.py", ["nowhere.json"], "nowhere.json"),
+        ("results.py", ["--paired", "one.json"], "two score files"),
     ],
 )
 def test_mistakes_end_with_2_and_say_how_to_mend(

@@ -125,7 +125,7 @@ class Config:
     backbone: str  # folder with a Hugging Face checkpoint
     seed: int = 0
     dtype: Literal["bfloat16", "float32"] = "bfloat16"  # of base and products
-    positions_at_once: int = 1536  # a device; larger batches in parts, their gradients added up
+    positions_at_once: int = 1024  # a device; larger batches in parts, their gradients added up
     start_from: str = ""  # a planner folder whose adapter to continue from
     train_on_validation: bool = False  # a final run, settings fixed before
     max_query_tokens: int = 256  # longer requests are cut: first three quarters, last quarter

@@ -125,9 +125,11 @@ def train(config: Config, console: Console | None = None) -> Path:
             found = edges(adapter)
             name = "edges" if moment == "end" else "edges_before"
         elif stage == "distill" and moment == "start":
-            found = teacher_report(
-                adapter, base, task, held, prepare, mesh, config.distill.batch_size
-            )
+            size = config.distill.batch_size
+            found = {
+                "examples_were_trained_on": config.train_on_validation,
+                **teacher_report(adapter, base, task, held, prepare, mesh, size),
+            }
             name = "teacher"
         else:
             return None

@@ -109,12 +109,12 @@ def save_planner(
     write_json(
         folder / PLANNER,
         {
+            **card,
             "format": FORMAT,
             "backbone": {"path": str(backbone), "content_hash": content_hash(backbone)},
             "adapter_hash": file_hash(folder / ADAPTER),
             "catalog_hash": catalog.content_hash(),
             "tokenizer_hash": _tokenizer_hash(folder),
-            **card,
         },
     )
 

@@ -210,7 +210,7 @@ def test_a_number_that_is_not_finite_is_refused_and_leaves_no_file(tmp_path: Pat
         ("[1, 2]", "not a score file"),
         ('{"kind": "other"}', "not a score file"),
         (json.dumps({"kind": score_files.KIND, "format": 99}), "format 99"),
-        (json.dumps({"kind": score_files.KIND, "format": 1}), "'provenance' is missing"),
+        (json.dumps({"kind": score_files.KIND, "format": 1}), "provenance is None"),
     ],
 )
 def test_what_is_no_score_file_is_refused_by_name(

@@ -19,7 +19,7 @@ from graft_jax.io import export as module
 from graft_jax.io.export import EXAMPLE, GRAFT, export, make_layout
 from graft_jax.io.files import read_json, write_json
 from graft_jax.io.huggingface import content_hash, load_base, read_spec
-from graft_jax.io.planner_folder import load_planner_folder
+from graft_jax.io.planner_folder import load_planner_folder, save_planner
 from graft_jax.io.tokenizer import encode_text, load_tokenizer
 from graft_jax.models.adapter import Params
 from graft_jax.models.layers import matmul_rows
@@ -122,12 +122,14 @@ def test_the_prompt_is_the_planners(planner: Path, tmp_path: Path) -> None:
 
 
 def test_added_tokens_listed_in_the_tokenizers_config_stay(planner: Path, tmp_path: Path) -> None:
-    path = planner / "tokenizer" / "tokenizer_config.json"
+    stored = load_planner_folder(planner)
+    path = stored.backbone / "tokenizer_config.json"
     listed = {
         str(i): {"content": token, "special": True, "normalized": False}
         for i, token in enumerate(tiny.CONTROL)
     }
     write_json(path, read_json(path) | {"added_tokens_decoder": listed})
+    save_planner(planner, stored.adapter, stored.catalog, stored.backbone, stored.card)
     layout = export(planner, "hf", tmp_path / "out")
     written = read_json(tmp_path / "out" / "tokenizer_config.json")["added_tokens_decoder"]
     assert listed.items() <= written.items()

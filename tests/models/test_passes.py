@@ -130,10 +130,10 @@ def test_gradients_stay_finite_where_rows_are_all_padding(params: Params) -> Non
 
     @jax.jit
     @partial(jax.grad, argnums=(0, 1))
-    def gradients(lora, tools):  # type: ignore[no-untyped-def]
-        changed = params.replace(lora=lora, tools=tools)
+    def gradients(lora, tools, base):  # type: ignore[no-untyped-def]
+        changed = Params(base=base, lora=lora, tools=tools)
         hidden, before = sequence_pass(changed, spec, nothing, nothing, nothing)
         return jnp.sum(hidden) + jnp.sum(before)
 
-    found = gradients(params.lora, params.tools)
+    found = gradients(params.lora, params.tools, params.base)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))

@@ -85,7 +85,8 @@ def gradient_of(spec, rows: ToolRows, base, lora):  # type: ignore[no-untyped-de
     adapter = tiny.make_adapter(spec).replace(lora=lora, tools=rows)
     objective = token_objective(spec, tiny.WORDS, jnp.asarray(TOOLS), restricted=False)
     counts = objective.counts(batch)
-    return jax.jit(jax.grad(lambda a: objective.loss(a, base, batch, counts)[0]))(adapter).tools
+    gradient = jax.jit(jax.grad(objective.loss, has_aux=True))
+    return gradient(adapter, base, batch, counts)[0].tools
 
 
 def test_a_tied_rows_gradient_comes_from_both_its_uses() -> None:

@@ -179,7 +179,7 @@ def _examples(
 
 
 def main(
-    out: Path, seed: int = 0, train: int = 1200, validation: int = 150, test: int = 200
+    out: Path, seed: int = 0, train: int = 3000, validation: int = 150, test: int = 200
 ) -> None:
     """Write the quickstart's catalog, requests and manifest.
 

@@ -74,6 +74,7 @@ class Sft:
     epochs: float = 3.0
     batch_size: int = 16
     teacher_share: float = 0.15  # examples that carry the teacher's prompt; 0 is the paper's form
+    word_dropout: float = 0.0  # of a student's request, drawn anew each epoch
     restricted: bool = False
     optimizer: Optimizer = Optimizer()
 
@@ -167,6 +168,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "edges.hold_out": (0, 0.99),
     "sft.epochs": _EPOCHS,
     "sft.teacher_share": (0, 0.99),
+    "sft.word_dropout": (0, 0.99),
     "distill.epochs": _EPOCHS,
     "distill.weight": (0, 1e6),
     "distill.rollouts": _COUNT,

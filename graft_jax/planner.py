@@ -36,6 +36,7 @@ from graft_jax.models.adapter import Params
 from graft_jax.models.lora import merge
 from graft_jax.models.spec import ModelSpec
 from graft_jax.models.tool_tokens import ToolRows, init_tool_rows
+from graft_jax.shapes import is_whole
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -209,7 +210,7 @@ def plan(
         for row, one in enumerate(queries)
     ]
     for name, value in (("n_best", n_best), ("max_steps", max_steps), ("min_steps", min_steps)):
-        if not (value is None and name != "min_steps") and not _is_whole(value):
+        if not (value is None and name != "min_steps") and not is_whole(value):
             raise GraftError(f"{name} {value!r}: give a whole number")
     longest = planner.card["longest_plan"] + 1 if max_steps is None else max_steps
     if constrain == "off":
@@ -472,10 +473,6 @@ def _names(names: Any, option: str) -> list[str]:
     if not all(isinstance(name, str) for name in names):
         raise GraftError(f"{option}: give a list of tool names")
     return names
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _is_chat(query: Any) -> bool:

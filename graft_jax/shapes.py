@@ -5,6 +5,7 @@ One walk for settings and for JSON. Knows no file and no flag; imports nothing o
 
 import dataclasses
 import functools
+import numbers
 import reprlib
 import sys
 from collections.abc import Callable
@@ -60,6 +61,11 @@ def is_number(value: Any) -> bool:
     """A finite number, whole or not, that a float can hold. True and False are none."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) <= sys.float_info.max
+
+
+def is_whole(value: Any) -> bool:
+    """A whole number, NumPy's among them. True and False are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _fits(value: Any, hint: Any) -> bool:

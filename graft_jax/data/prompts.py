@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graft_jax.data.order import BUCKETS, STEP_BUCKETS
 from graft_jax.errors import GraftError
 from graft_jax.io.tokenizer import chat_frame, encode_text
@@ -90,6 +92,19 @@ class Prompts:
         """P_S(q) = [Query: q]."""
         cut = self.cut(query.strip())
         return Cut(self._framed(self._student, [*self._text(QUERY), *cut.ids]), cut.truncated)
+
+    def thinned(
+        self, prompt: Sequence[int], share: float, rng: np.random.Generator
+    ) -> tuple[int, ...]:
+        """A student's prompt with about `share` of the query's tokens left out, drawn one by one.
+
+        Word dropout (Iyyer et al. 2015): a plan should not hang on one detail of the request.
+        """
+        head = len(self._student.prefix) + len(self._text(QUERY))
+        tail = len(prompt) - len(self._student.suffix)
+        kept = rng.random(tail - head) >= share
+        query = (token for token, keep in zip(prompt[head:tail], kept, strict=True) if keep)
+        return (*prompt[:head], *query, *prompt[tail:])
 
     def teacher(self, query: str, subtasks: Sequence[str], tools: Sequence[int]) -> Cut:
         """P_T(q, s, y) = [Query: q; Subtasks: s; Tools: z]. `tools` are tool numbers.

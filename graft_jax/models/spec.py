@@ -5,11 +5,11 @@ result and is not understood is refused by name rather than ignored.
 """
 
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from graft_jax.errors import GraftError
+from graft_jax.shapes import is_number, is_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Keys:
     def whole(self, key: str, default: Any = _NEEDED, least: int = 1) -> Any:
         """An integer of at least `least`."""
         wanted = f"an integer of at least {least}"
-        return self._take(key, default, wanted, lambda value: _is_whole(value, least))
+        return self._take(key, default, wanted, lambda value: _is_index(value, least))
 
     def number(self, key: str, default: Any = _NEEDED) -> Any:
         """A finite number above 0."""
@@ -139,13 +139,12 @@ class _Keys:
         return value
 
 
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
+def _is_index(value: Any, least: int) -> bool:
+    return is_whole(value) and least <= value < 2**31
 
 
 def _is_positive(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 0 < value <= sys.float_info.max
+    return is_number(value) and value > 0
 
 
 def _from_config(keys: _Keys) -> ModelSpec:
@@ -208,7 +207,7 @@ def _eos_ids(keys: _Keys) -> tuple[int, ...]:
     if not isinstance(keys.left.get("eos_token_id"), list):
         return (keys.whole("eos_token_id", least=0),)
     ids = keys.take("eos_token_id", list)
-    if not ids or not all(_is_whole(value, 0) for value in ids):
+    if not ids or not all(_is_index(value, 0) for value in ids):
         raise keys.error(f"eos_token_id is {ids!r:.60}, not a list of ids; fetch the file again")
     return tuple(ids)
 

@@ -39,10 +39,10 @@ class Stopped(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-    """Where a run is: a stage, and the validation EM of the best adapter so far."""
+    """Where a run is: a stage, and the validation scores of the best adapter so far."""
 
     stage: str
-    best_em: float | None = None
+    best: dict[str, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +71,10 @@ def run_stages(
     validate_every: int,
     positions_at_once: int,
     fingerprint: dict[str, Any],
-) -> Adapter:
-    """Trains `adapter` through the stages and returns the one with the best validation score.
+) -> tuple[Adapter, dict[str, float] | None]:
+    """Trains `adapter` through the stages; returns the one with the best validation EM.
+
+    Beside it its validation scores; None where the last stage was not validated.
 
     Each stage starts from the best adapter of the one before (its last, where nothing was
     validated) with a fresh optimiser. `fingerprint` is what a checkpoint must agree with.
@@ -131,8 +133,8 @@ def run_stages(
                     )
                     progress.say(f"{stage.name}: step {done}  validation {_words(scores)}")
                     drain.restart()
-                    if position.best_em is None or scores["em"] > position.best_em:
-                        position = dataclasses.replace(position, best_em=scores["em"])
+                    if position.best is None or scores["em"] > position.best["em"]:
+                        position = dataclasses.replace(position, best=scores)
                         state = dataclasses.replace(state, best=copy_tree(state.adapter))
                 if done < stage.steps and (done % checkpoint_every == 0 or stop_asked()):
                     drain.all()
@@ -147,16 +149,16 @@ def run_stages(
             if index + 1 < len(stages):
                 following = stages[index + 1]
                 keep = following.validated and stage.validated
-                position = Position(following.name, position.best_em if keep else None)
+                position = Position(following.name, position.best if keep else None)
                 # What distillation starts from is a candidate for the best, too.
                 state = _begin(following, ended, mesh, best=ended if keep else None)
             else:
-                position = Position(FINISHED)
+                position = Position(FINISHED, position.best)
                 state = _begin(stage, ended, mesh)
             save(end)
             if stop_asked() and position.stage != FINISHED:
                 raise Stopped
-    return state.adapter
+    return state.adapter, position.best
 
 
 def _offsets(stages: list[Stage]) -> dict[str, int]:
@@ -188,7 +190,7 @@ def _like(stages: list[Stage], position: Position, adapter: Adapter, mesh: Mesh)
     """The structure of the state that was saved at a position."""
     by_name = {stage.name: stage for stage in stages}
     stage = by_name.get(position.stage, stages[-1])
-    best = adapter if position.stage != FINISHED and position.best_em is not None else None
+    best = adapter if position.stage != FINISHED and position.best is not None else None
     return _begin(stage, adapter, mesh, best)
 
 

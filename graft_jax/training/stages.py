@@ -177,13 +177,20 @@ def _sft(config: Config, task: Task) -> Stage:
         for example, target in zip(task.train, targets, strict=True)
     ]
 
+    def thinned(sequence: TokenSequence, rng: np.random.Generator) -> TokenSequence:
+        if settings.word_dropout == 0:
+            return sequence
+        prompt = task.prompts.thinned(sequence.prompt, settings.word_dropout, rng)
+        return TokenSequence(prompt, sequence.targets)
+
     @lru_cache(maxsize=1)
     def sequences(epoch: int) -> list[TokenSequence]:
-        # Which examples carry the teacher's prompt changes from epoch to epoch.
-        draw = np.random.default_rng((config.seed, 4, epoch)).random(len(student))
+        # Which examples carry the teacher's prompt, and which words of a request are left out,
+        # changes from epoch to epoch.
+        rng = np.random.default_rng((config.seed, 4, epoch))
         return [
-            b if chance < settings.teacher_share else a
-            for a, b, chance in zip(student, teacher, draw, strict=True)
+            b if chance < settings.teacher_share else thinned(a, rng)
+            for a, b, chance in zip(student, teacher, rng.random(len(student)), strict=True)
         ]
 
     return _token_stage(config, task, "sft", 5, sequences, labels=task.longest + 1, validated=True)

@@ -141,7 +141,7 @@ def train(config: Config, console: Console | None = None) -> Path:
     with locked(run), Checkpoints(run / CHECKPOINTS, config.checkpoints.keep) as checkpoints:
         if _has_ended(run, fingerprint, progress):  # another process, while this one waited
             return run
-        adapter = run_stages(
+        adapter, scores = run_stages(
             stages,
             adapter,
             base,
@@ -160,7 +160,9 @@ def train(config: Config, console: Console | None = None) -> Path:
             fingerprint,
         )
         if jax.process_index() == 0:
-            save_planner(run, adapter, catalog, config.backbone, _card(config, task, fingerprint))
+            card = _card(config, task, fingerprint)
+            card["scores"] = scores and {"validation": {**scores, "rows": len(held)}}
+            save_planner(run, adapter, catalog, config.backbone, card)
     progress.say(f"{run}: the planner is written")
     return run
 

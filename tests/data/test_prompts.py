@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
 from hypothesis import given, settings
@@ -59,6 +60,29 @@ def test_the_students_prompt_is_the_query_in_a_frame(made: Prompts, read) -> Non
     assert read(cut.ids) == framed(words.STUDENT_SYSTEM, "Query: Book a seat to Łódź 🚆")
     assert not cut.truncated
     assert cut.ids[0] == made.first_token == tiny.CONTROL.index("<|im_start|>")
+
+
+def test_word_dropout_leaves_out_its_share_of_the_query_and_nothing_of_the_frame(
+    made: Prompts, read
+) -> None:
+    query = " ".join(["book a seat"] * 9)
+    whole = made.student(query).ids
+    kept = [made.thinned(whole, 0.25, np.random.default_rng(seed)) for seed in range(200)]
+    frame = framed(words.STUDENT_SYSTEM, "Query: ").split("Query: ")
+    assert all(read(ids).startswith(frame[0] + "Query:") for ids in kept)
+    assert all(read(ids).endswith(frame[1]) for ids in kept)
+    asked = len(whole) - len(made.student("").ids)
+    lost = [len(whole) - len(ids) for ids in kept]
+    assert 0.2 * asked < np.mean(lost) < 0.3 * asked
+    assert len(set(kept)) > 100
+    assert all(_in_order(ids, whole) for ids in kept)
+    assert made.thinned(whole, 0.0, np.random.default_rng(0)) == whole
+
+
+def _in_order(part: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether `part` is `whole` with some left out."""
+    left = iter(whole)
+    return all(token in left for token in part)
 
 
 def test_the_teachers_prompt_holds_the_subtasks_and_the_gold_plan_as_tools(

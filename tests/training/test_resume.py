@@ -57,6 +57,11 @@ def assert_same(run: Path, unbroken: Path) -> None:
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
     assert records(run) == records(unbroken)
+    assert scores(run) == scores(unbroken)
+
+
+def scores(run: Path) -> dict[str, dict[str, float]]:
+    return json.loads((run / "planner.json").read_text())["scores"]
 
 
 def test_unbroken_run_has_every_step_once(unbroken: Path) -> None:
@@ -68,6 +73,13 @@ def test_unbroken_run_has_every_step_once(unbroken: Path) -> None:
         "edges_before",
         "teacher",
     }
+
+
+def test_the_card_tells_the_best_validation_scores(unbroken: Path) -> None:
+    validations = [row["validation"] for row in records(unbroken) if "validation" in row]
+    assert len(validations) > 2
+    best = max(validations, key=lambda found: found["em"])  # the first of several
+    assert scores(unbroken) == {"validation": {**best, "rows": 4}}
 
 
 def test_killed_again_and_again(

@@ -74,7 +74,7 @@ class Sft:
     epochs: float = 3.0
     batch_size: int = 16
     teacher_share: float = 0.15  # examples that carry the teacher's prompt; 0 is the paper's form
-    word_dropout: float = 0.0  # of a student's request, drawn anew each epoch
+    word_dropout: float = 0.0  # share of a student's request, drawn anew each epoch
     restricted: bool = False
     optimizer: Optimizer = Optimizer()
 
@@ -89,6 +89,7 @@ class Distill:
     weight: float = 0.7  # lambda of Eq. 13
     rollouts: int = 1  # sampled plans a query
     temperature: float = 1.0  # of the sampling
+    word_dropout: float = 0.0  # share of a student's request that it samples from
     optimizer: Optimizer = Optimizer(lora_rate=3e-4, rows_rate=3e-4)
 
 
@@ -173,6 +174,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "distill.weight": (0, 1e6),
     "distill.rollouts": _COUNT,
     "distill.temperature": (1e-4, 1e4),
+    "distill.word_dropout": (0, 0.99),
     "validation.every": _COUNT,
     "validation.rows": _COUNT,
     "checkpoints.every": _COUNT,

@@ -73,6 +73,7 @@ class Prompts:
         self._student = Frame(*map(tuple, chat_frame(tokenizer, STUDENT_SYSTEM)))
         self._teacher = Frame(*map(tuple, chat_frame(tokenizer, TEACHER_SYSTEM)))
         self._grounding = Frame(*map(tuple, chat_frame(tokenizer, GROUNDING_SYSTEM)))
+        self._before_query = len(self._student.prefix) + len(self._text(QUERY))
 
     @property
     def first_token(self) -> int:
@@ -100,8 +101,7 @@ class Prompts:
 
         Word dropout (Iyyer et al. 2015): a plan should not hang on one detail of the request.
         """
-        head = len(self._student.prefix) + len(self._text(QUERY))
-        tail = len(prompt) - len(self._student.suffix)
+        head, tail = self._before_query, len(prompt) - len(self._student.suffix)
         kept = rng.random(tail - head) >= share
         query = (token for token, keep in zip(prompt[head:tail], kept, strict=True) if keep)
         return (*prompt[:head], *query, *prompt[tail:])

@@ -148,8 +148,9 @@ def teacher_report(
     sums = dict[str, np.ndarray]()
     for start in range(0, len(whole), batch_size):
         chosen = np.resize(whole[start : start + batch_size], batch_size)
-        width = bucket(max(len(rows[row].student) for row in chosen))
-        batch = to_devices(mesh, distill_batch(task, rows, chosen, width))
+        picked = [rows[row] for row in chosen]
+        width = bucket(max(len(row.student) for row in picked))
+        batch = to_devices(mesh, distill_batch(task, picked, chosen, width))
         for name, value in rollout_metrics(prepare(state, base, batch, 0)).items():
             sums[name] = sums.get(name, np.zeros(2)) + np.array(value)
     report["on_rollouts"] = {

@@ -178,8 +178,6 @@ def _sft(config: Config, task: Task) -> Stage:
     ]
 
     def thinned(sequence: TokenSequence, rng: np.random.Generator) -> TokenSequence:
-        if settings.word_dropout == 0:
-            return sequence
         prompt = task.prompts.thinned(sequence.prompt, settings.word_dropout, rng)
         return TokenSequence(prompt, sequence.targets)
 
@@ -244,7 +242,14 @@ def _distill(config: Config, task: Task, mesh: Mesh) -> Stage:
 
     def batch(step: int) -> DistillBatch:
         width, chosen, _ = order(step)
-        return distill_batch(task, rows, chosen, width)
+        rng = np.random.default_rng((config.seed, 7, step))
+        picked = [
+            dataclasses.replace(
+                row, student=task.prompts.thinned(row.student, settings.word_dropout, rng)
+            )
+            for row in (rows[number] for number in chosen)
+        ]
+        return distill_batch(task, picked, chosen, width)
 
     return Stage(
         name="distill",
@@ -280,10 +285,9 @@ def distill_rows(task: Task, examples: Sequence[Example]) -> list[DistillRow]:
 
 
 def distill_batch(
-    task: Task, rows: Sequence[DistillRow], chosen: np.ndarray, width: int
+    task: Task, picked: Sequence[DistillRow], numbers: np.ndarray, width: int
 ) -> DistillBatch:
-    """The chosen rows as arrays; `width` is the bucket of the student's prompts."""
-    picked = [rows[row] for row in chosen]
+    """Rows and their numbers as arrays; `width` is the bucket of the student's prompts."""
     gold, gold_mask = pad_plans([row.plan for row in picked], task.longest + 1)
     return DistillBatch(
         student=pad_prompts([row.student for row in picked], width),
@@ -292,7 +296,7 @@ def distill_batch(
         ),
         gold=gold,
         gold_mask=gold_mask,
-        row=np.asarray(chosen, np.int32),
+        row=np.asarray(numbers, np.int32),
     )
 
 

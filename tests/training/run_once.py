@@ -29,7 +29,7 @@ def tiny_config(run: str, data: str, backbone: str, **changes: Any) -> Any:
             steps=4, batch_size=8, negatives=2, projection=8, hold_out=0.2, optimizer=fast
         ),
         "sft": config.Sft(epochs=2, batch_size=8, word_dropout=0.2, optimizer=fast),
-        "distill": config.Distill(epochs=2, batch_size=8, optimizer=fast),
+        "distill": config.Distill(epochs=2, batch_size=8, word_dropout=0.2, optimizer=fast),
         "validation": config.Validation(every=3, rows=4),
         "checkpoints": config.Checkpoints(every=2),
         "mesh": config.Mesh(data=1),

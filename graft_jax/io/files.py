@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,11 +143,18 @@ def written_folder(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(folder: str | Path) -> Iterator[None]:
-    """Holds `folder` for this process; waits for another that holds it. Let go of when killed."""
+    """Holds `folder` for this process; waits, and says so, for another that holds it.
+
+    Let go of when the process is killed.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: another process is at work here; waiting for it", file=sys.stderr)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

@@ -2,7 +2,10 @@
 
 import errno
 import hashlib
+import io
 import re
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -100,3 +103,28 @@ def test_unreadable_json_is_named(tmp_path: Path, content: bytes | None) -> None
 def test_file_hash_is_sha256(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert files.file_hash(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_folder_is_held_by_one_at_a_time_and_waiting_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, said, done = tmp_path / "run", threading.Event(), []
+
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if f"{folder}: another process is at work here" in text:
+                said.set()
+            return super().write(text)
+
+    def second() -> None:
+        with files.locked(folder):
+            done.append("second")
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    other = threading.Thread(target=second)
+    with files.locked(folder):
+        other.start()
+        assert said.wait(60)
+        done.append("first")
+    other.join(60)
+    assert done == ["first", "second"]

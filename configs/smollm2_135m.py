@@ -15,5 +15,9 @@ config = Config(
     # enough for reading it. With word dropout and the fourth epoch that pays for, validation EM
     # after SFT rises from 57.4 to 59.0.
     sft=Sft(epochs=4.0, teacher_share=0.05, word_dropout=0.1),
-    distill=Distill(word_dropout=0.1, optimizer=Optimizer(lora_rate=1e-4, rows_rate=1e-4)),
+    # Validation EM rises in the first half of an epoch (59.0 to 59.4) and falls in the second
+    # (58.4): the student grows surer of the training plans than they deserve.
+    distill=Distill(
+        epochs=0.5, word_dropout=0.1, optimizer=Optimizer(lora_rate=1e-4, rows_rate=1e-4)
+    ),
 )

@@ -6,7 +6,7 @@ from smollm2_135m import config as full
 
 from graft_jax.config import Config
 
-_UPDATES = 106 + 300 + 760 + 190  # grounding, edges, SFT and distillation of the full method
+_UPDATES = 106 + 300 + 760 + 95  # grounding, edges, SFT and distillation of the full method
 _UPDATES_AN_EPOCH = 190
 
 config: Config = dataclasses.replace(
